@@ -1,0 +1,22 @@
+/**
+ * Leases and fences on PostgreSQL and MariaDB.
+ *
+ * Run: npm run bench:sql -- [--quick] [pairs|handover|held|busy|fences]…
+ */
+import { printMachine, runParts } from "../figures.mjs";
+import { busy } from "./busy.mjs";
+import { fences } from "./fences.mjs";
+import { handover } from "./handover.mjs";
+import { held } from "./held.mjs";
+import { pairs } from "./pairs.mjs";
+import { serverVersions } from "./servers.mjs";
+import { versions } from "./subjects.mjs";
+
+printMachine([...(await serverVersions()), ...versions]);
+await runParts({
+  pairs: ({ isQuick }) => pairs(isQuick),
+  handover: ({ isQuick }) => handover(isQuick),
+  held: ({ isQuick }) => held(isQuick),
+  busy: ({ isQuick }) => busy(isQuick),
+  fences: ({ isQuick }) => fences(isQuick),
+});

@@ -1,0 +1,67 @@
+/**
+ * The servers of the tests, started for a benchmark: on free loopback ports, with data folders of
+ * their own, and with or without a flush per commit.
+ */
+import { mkdtempSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { build } from "esbuild";
+
+const sources = fileURLToPath(new URL("../../test/servers/", import.meta.url));
+
+const loaded = new Map();
+
+/** A module of `test/servers`. */
+export function load(name) {
+  if (!loaded.has(name)) loaded.set(name, bundled(name));
+  return loaded.get(name);
+}
+
+/** The servers are TypeScript, which the oldest Node that is supported does not run. */
+async function bundled(name) {
+  // Beside the installed packages, so that the bundle finds them.
+  const root = fileURLToPath(new URL("../../node_modules/", import.meta.url));
+  const folder = mkdtempSync(join(root, ".tenure-bench-"));
+  const outfile = join(folder, `${name}.mjs`);
+  const entryPoints = [join(sources, `${name}.ts`)];
+  const external = ["pg", "mysql2"];
+  try {
+    await build({ entryPoints, outfile, bundle: true, platform: "node", format: "esm", external });
+    return await import(pathToFileURL(outfile));
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+const kinds = {
+  async postgres(isFlushed) {
+    const { startPostgres } = await load("postgres");
+    const settings = { shared_buffers: "128MB", max_connections: 100 };
+    return startPostgres({ ...settings, fsync: isFlushed ? "on" : "off" });
+  },
+  async mysql(isFlushed) {
+    const { startMariadb } = await load("mariadb");
+    return startMariadb({ "innodb-flush-log-at-trx-commit": isFlushed ? 1 : 2 });
+  },
+};
+
+/** Runs `part` with the URL of a started server. */
+export async function withServer(kind, isFlushed, part) {
+  const server = await kinds[kind](isFlushed);
+  try {
+    return await part(server.url, server);
+  } finally {
+    await server.dispose();
+  }
+}
+
+/** Versions of both servers. */
+export async function serverVersions() {
+  const ask = (kind, text) =>
+    withServer(kind, false, async (_, server) => Object.values((await server.query(text))[0])[0]);
+  const [postgres, mysql] = await Promise.all([
+    ask("postgres", "SHOW server_version"),
+    ask("mysql", "SELECT VERSION()"),
+  ]);
+  return [`PostgreSQL ${postgres}`, `MySQL as ${mysql}`];
+}

@@ -1,0 +1,197 @@
+// Everything that must hold, in one command: set-up, build, checks, all tests, other runtimes.
+//   npm run verify
+// The last line is `N passed, N failed` or `N passed, N failed, N skipped`.
+//
+// Checks that only read run two at a time, on two cores. All else comes one after the other: a
+// check beside the tests would take the time that servers need.
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
+import path from "node:path";
+import { explainMissing, provideServers } from "./servers.mjs";
+
+const root = path.resolve(import.meta.dirname, "..");
+const ci = process.env.CI === "true";
+const reports = path.join(root, ".verify");
+
+/** @typedef {{ passed: number, failed: number, skipped: number, notes: string[] }} Count */
+
+/**
+ * Runs a program to its end. `shows`: what it prints is seen at once, else in one piece at its end.
+ * @returns {Promise<{ status: number | null, error?: Error }>}
+ */
+async function run(program, args, { shows, env = process.env }) {
+  const child = spawn(program, args, {
+    cwd: root,
+    env,
+    stdio: ["ignore", shows ? "inherit" : "pipe", shows ? "inherit" : "pipe"],
+  });
+  /** @type {Buffer[]} */
+  const printed = [];
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.on("data", (chunk) => printed.push(chunk));
+  }
+  try {
+    const [status] = await once(child, "close");
+    return { status };
+  } catch (error) {
+    return { status: null, error: /** @type {Error} */ (error) };
+  } finally {
+    process.stdout.write(Buffer.concat(printed));
+  }
+}
+
+/** A command is one check: it passes with exit code 0. */
+function command(program, ...args) {
+  return async (shows) => {
+    const { status, error } = await run(program, args, { shows });
+    const notes = error ? [`${program}: ${error.message}`] : [];
+    const ok = status === 0;
+    return { passed: ok ? 1 : 0, failed: ok ? 0 : 1, skipped: 0, notes };
+  };
+}
+
+/** A vitest run counts its tests, as count-reporter.mjs saw them. */
+function vitest(report, args, node = [process.execPath]) {
+  return async (shows) => {
+    const file = path.join(reports, `${report}.json`);
+    const [program, ...before] = node;
+    const tests = [...before, path.join(root, "node_modules/vitest/vitest.mjs"), "run", ...args];
+    const reporters = ["--reporter=default", "--reporter=./scripts/count-reporter.mjs"];
+    const env = { ...process.env, TENURE_VERIFY_REPORT: file };
+    const { status } = await run(program, [...tests, ...reporters], { shows, env });
+    /** @type {Count} */
+    const sum = existsSync(file)
+      ? JSON.parse(readFileSync(file, "utf8"))
+      : { passed: 0, failed: 0, skipped: 0, notes: [] };
+    // Whatever else made vitest fail is not lost, and no test is no success.
+    if (sum.failed === 0 && (status !== 0 || sum.passed === 0)) {
+      sum.failed = 1;
+      sum.notes.push(`FAILED vitest ended with ${status} after ${sum.passed} passed tests`);
+    }
+    return sum;
+  };
+}
+
+/** Real servers for the tests. Missing is as for {@link unlessMissing}; the tests count, too. */
+function servers() {
+  const missing = provideServers();
+  const [failed, skipped] = ci ? [missing.length, 0] : [0, missing.length];
+  const verdict = ci ? "FAILED" : "skipped";
+  const notes = missing.map((program) => `${verdict} ${explainMissing(program)}`);
+  return { passed: missing.length === 0 ? 1 : 0, failed, skipped, notes };
+}
+
+/** A Node of another major version, from its npm package. */
+function otherNode(major) {
+  return ["npx", "--yes", "-p", `node@${major}`, "node"];
+}
+
+/** Missing without CI is a skip that is counted and printed; under CI it is a failure. */
+function unlessMissing(major, step) {
+  return async (shows) => {
+    const [program, ...args] = otherNode(major);
+    const probe = spawnSync(program, [...args, "--version"], { cwd: root, encoding: "utf8" });
+    if (probe.status === 0 && probe.stdout.startsWith(`v${major}.`)) return step(shows);
+    const note = `Node ${major} could not be had: ${(probe.stderr || "npx failed").trim()}`;
+    return ci
+      ? { passed: 0, failed: 1, skipped: 0, notes: [`FAILED ${note}`] }
+      : { passed: 0, failed: 0, skipped: 1, notes: [`skipped ${note}`] };
+  };
+}
+
+const smoke = (major) => unlessMissing(major, command(...otherNode(major), "scripts/smoke.mjs"));
+const sqliteOn = (major) =>
+  unlessMissing(
+    major,
+    vitest(
+      `sqlite-node-${major}`,
+      // The fence's tests bring a better-sqlite3 database of the user's, compiled for one Node.
+      ["--project", "conformance", "--project", "backends", "sqlite"],
+      otherNode(major),
+    ),
+  );
+
+/** @typedef {{ name: string, run: (shows: boolean) => Count | Promise<Count> }} Step */
+
+/** One after the other; without packages or a build every later step would only fail again. */
+const first = [
+  { name: "servers", run: servers },
+  { name: "build", run: command("npm", "run", "build", "--silent") },
+];
+const readings = [
+  { name: "types", run: command("npm", "run", "check:types", "--silent") },
+  { name: "lint", run: command("npm", "run", "check:lint", "--silent") },
+  { name: "imports", run: command("npm", "run", "check:imports", "--silent") },
+  { name: "unused code", run: command("npm", "run", "check:unused", "--silent") },
+  { name: "package", run: command("npm", "run", "check:package", "--silent") },
+];
+const runtimes = [
+  { name: "smoke, this Node", run: command(process.execPath, "scripts/smoke.mjs") },
+  { name: "smoke, Node 22", run: smoke(22) },
+  { name: "smoke, Node 24", run: smoke(24) },
+  { name: "smoke, Node 26", run: smoke(26) },
+  { name: "SQLite tests, Node 24", run: sqliteOn(24) },
+];
+const tests = [{ name: "tests", run: vitest("tests", []) }];
+/** Needs what the tests have left. */
+const last = [
+  { name: "matrix", run: command(process.execPath, "scripts/matrix.mjs", "--check") },
+];
+
+rmSync(reports, { recursive: true, force: true });
+mkdirSync(reports, { recursive: true });
+
+// The lock file that npm leaves in node_modules tells that an install ran to its end.
+if (!existsSync(path.join(root, "node_modules/.package-lock.json"))) {
+  first.unshift({ name: "install", run: command("npm", "ci") });
+}
+
+/** @type {(Count & { name: string, seconds: number })[]} */
+const results = [];
+
+async function runOne({ name, run: step }, shows) {
+  console.log(`\n=== ${name}`);
+  const started = process.hrtime.bigint();
+  const result = await step(shows);
+  const seconds = Number((process.hrtime.bigint() - started) / 1_000_000n) / 1000;
+  results.push({ name, seconds, ...result });
+  return result;
+}
+
+/** @param {readonly Step[]} steps @returns whether the needed ones passed */
+async function runAll(steps, needed = []) {
+  for (const step of steps) {
+    const { failed } = await runOne(step, true);
+    if (failed > 0 && needed.includes(step.name)) return false;
+  }
+  return true;
+}
+
+/** Two at a time; what each prints comes in one piece, at its end. */
+async function runInPairs(steps) {
+  const waiting = [...steps];
+  const worker = async () => {
+    for (let step = waiting.shift(); step !== undefined; step = waiting.shift()) {
+      await runOne(step, false);
+    }
+  };
+  await Promise.all([worker(), worker()]);
+}
+
+if (await runAll(first, ["install", "build"])) {
+  await runInPairs(readings);
+  for (const steps of [runtimes, tests, last]) await runAll(steps);
+}
+
+console.log("\n=== summary");
+for (const { name, seconds, passed, failed, skipped, notes } of results) {
+  const line = `${passed} passed, ${failed} failed, ${skipped} skipped`;
+  console.log(`${name.padEnd(24)} ${line} (${seconds.toFixed(1)} s)`);
+  for (const note of notes) console.log(`  ${note}`);
+}
+
+const total = (what) => results.reduce((sum, result) => sum + result[what], 0);
+const [passed, failed, skipped] = [total("passed"), total("failed"), total("skipped")];
+console.log(`\n${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ""}`);
+process.exitCode = failed > 0 || passed === 0 ? 1 : 0;

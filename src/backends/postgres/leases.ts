@@ -1,0 +1,132 @@
+/** The statements on lease rows of one schema. */
+import type { AcquireRequest, Call, Grant, Held } from "../../core/backend.js";
+import type { Asking } from "../sql-asking.js";
+import type { Row, Value } from "../sql-client.js";
+import type { Ending, LeaseRows, NamedLease } from "../sql-leases.js";
+import type { Faults, Renewals } from "./client.js";
+import { grantOf, heldOf } from "./rows.js";
+import { COUNTER_MISSING_STATE } from "./schema.js";
+import { PAGE, type Statements } from "./statements.js";
+
+/** SQLSTATE for a lock that was not free in time. */
+const LOCK_TIMEOUT_STATE = "55P03";
+/** Part of a call's time that the server may wait for locks. */
+const LOCK_SHARE = 0.4;
+
+/** What the statements are run with. */
+export interface LeaseParts {
+  readonly asking: Asking<Value>;
+  readonly renewals: Renewals;
+  readonly statements: Statements;
+  readonly faults: Faults;
+  readonly hasTimeline: boolean;
+  /** Whether somebody of this process waits for a name. */
+  readonly isAwaited: (name: string) => boolean;
+}
+
+/** Lease rows of one schema. */
+export class Leases implements LeaseRows {
+  readonly heldOf: LeaseRows["heldOf"] = heldOf;
+  readonly #parts: LeaseParts;
+
+  constructor(parts: LeaseParts) {
+    this.#parts = parts;
+  }
+
+  async acquire(
+    request: AcquireRequest,
+    call: Call,
+  ): Promise<{ readonly grant: Grant } | { readonly held: Held } | "overtaken" | "locked"> {
+    const { name, holder, ttlMs, holderInfo } = request;
+    const { asking, faults, hasTimeline, isAwaited, statements } = this.#parts;
+    const info = holderInfo === undefined ? null : JSON.stringify(holderInfo);
+    const values = [name, holder, String(ttlMs), info, isAwaited(name), lockMs(call), hasTimeline];
+    let rows: readonly Row[];
+    try {
+      rows = await asking.ask(statements.acquire, values, call);
+    } catch (error) {
+      const state = faults.sqlState(error);
+      if (state === LOCK_TIMEOUT_STATE) return "locked";
+      if (faults.isContention(error)) return "overtaken";
+      const during =
+        state === COUNTER_MISSING_STATE
+          ? "acquire a lease: run `tenure migrate --print` again, since"
+          : "acquire a lease";
+      throw faults.explain(error, { during, backend: "postgres", lock: name });
+    }
+    const answer = rows[0]?.["answer"];
+    if (typeof answer !== "string") return "overtaken";
+    const row = JSON.parse(answer) as Row;
+    if (row["granted"] !== true) return { held: heldOf(row) };
+    asking.sweepNowAndThen(statements.sweep, call);
+    return { grant: grantOf(request, row) };
+  }
+
+  lingersMs(call: Call): number {
+    return call.timeoutMs;
+  }
+
+  async renew(grants: readonly Grant[], call: Call): Promise<ReadonlyMap<number, Row>> {
+    const { renewals, statements, faults } = this.#parts;
+    const asked = grants.map(({ name, holder, token, ttlMs }) => ({
+      n: name,
+      h: holder,
+      t: String(token),
+      d: String(ttlMs),
+    }));
+    try {
+      const { rows } = await renewals.query(statements.renew, [JSON.stringify(asked)], call);
+      return new Map(rows.map((row) => [Number(row["i"]) - 1, row]));
+    } catch (error) {
+      throw faults.explain(error, { during: "renew leases", backend: "postgres" });
+    }
+  }
+
+  async end(
+    endings: readonly Ending[],
+    call: Call,
+    during: string,
+  ): Promise<ReadonlyMap<number, boolean>> {
+    const { asking, statements } = this.#parts;
+    const asked = endings.map(({ name, holder = null, token }) => ({
+      n: name,
+      h: holder,
+      t: token === undefined ? null : String(token),
+    }));
+    const [only] = asked;
+    const rows =
+      only !== undefined && asked.length === 1
+        ? await asking.run(statements.end, [only.n, only.h, only.t, lockMs(call)], call, during)
+        : await asking.run(statements.endMany, [JSON.stringify(asked), lockMs(call)], call, during);
+    const found = rows.filter((row) => row["live"] !== null);
+    return new Map(found.map(({ i, live }) => [Number(i ?? 1) - 1, live === true]));
+  }
+
+  async inspect(name: string, call: Call): Promise<Held | null> {
+    const { asking, statements } = this.#parts;
+    const [row] = await asking.run(statements.inspect, [name], call, "look at a lease", name);
+    return row === undefined ? null : heldOf(row);
+  }
+
+  /** From now on the release of the present lease is told; later leases are noted by `acquire`. */
+  async want(name: string, call: Call): Promise<void> {
+    const { asking, statements } = this.#parts;
+    await asking.run(statements.want, [name], call, "wait for a lease", name);
+  }
+
+  async *pages(prefix: string, call: Call): AsyncIterable<readonly NamedLease[]> {
+    const { asking, statements } = this.#parts;
+    for (let after = ""; ; ) {
+      const rows = await asking.run(statements.page, [after, prefix], call, "list leases");
+      const page = rows.map((row) => ({ name: String(row["name"]), ...heldOf(row) }));
+      yield page;
+      if (page.length < PAGE) return;
+      after = page.at(-1)!.name;
+    }
+  }
+}
+
+/** How long the server may wait for locks: it answers before the core gives up. */
+function lockMs(call: Call): number {
+  return Math.max(1, Math.floor(call.timeoutMs * LOCK_SHARE));
+}

@@ -1,0 +1,51 @@
+import type { Call } from "../core/backend.js";
+import { UnavailableError } from "../core/errors.js";
+import type { OwnConnection, Result } from "./sql-client.js";
+
+/**
+ * A connection kept for one kind of work, made anew when it has broken: renewals do not wait for a
+ * busy pool, nor behind a slow statement.
+ */
+export class Lane<V, C extends OwnConnection<V>> {
+  readonly #connect: () => Promise<C>;
+  #connection: C | undefined;
+  #connecting: Promise<C> | undefined;
+  #isClosed = false;
+
+  constructor(connect: () => Promise<C>) {
+    this.#connect = connect;
+  }
+
+  /** Runs a statement. A connection that has not answered in time is given up. */
+  async query(text: string, values: readonly V[], call: Call): Promise<Result> {
+    return this.use(call, (connection) => connection.query(text, values));
+  }
+
+  /** Does something with the connection. */
+  async use<R>(call: Call, work: (connection: C) => Promise<R>): Promise<R> {
+    const connection = await this.#ready();
+    // The next renewal must not queue behind a server that does not answer.
+    const giveUp = (): void => connection.destroy();
+    call.signal.addEventListener("abort", giveUp, { once: true });
+    try {
+      return await work(connection);
+    } finally {
+      call.signal.removeEventListener("abort", giveUp);
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    const connection = await this.#connecting?.catch(() => undefined);
+    await (this.#connection ?? connection)?.close();
+  }
+
+  async #ready(): Promise<C> {
+    if (this.#isClosed) throw new UnavailableError("the backend is closed", { retryable: false });
+    if (this.#connection?.isOpen === true) return this.#connection;
+    this.#connecting ??= this.#connect()
+      .then((connection) => (this.#connection = connection))
+      .finally(() => (this.#connecting = undefined));
+    return this.#connecting;
+  }
+}

@@ -1,0 +1,173 @@
+/**
+ * The calls as scripts over the table.
+ *
+ * The unique key is the lock: of all that insert it one is first, whatever the clocks say. A claim
+ * for a time is taken over under the row's lock, and its token is the row's token + 1, or the
+ * store's time in microseconds if that is more.
+ *
+ * A key is looked at before it is locked, since most callers of a busy key are refused, and a lock
+ * would only make them wait for one another. A key that is new, and one that is not free, are told
+ * by a statement that needs no transaction around it.
+ */
+import { toToken } from "../core/token.js";
+import { bigintOf, numberOf, orNull, textOf } from "../sql/reading.js";
+import { insertNew, Shortcut, type Script, type SqlRow } from "../sql/script.js";
+import {
+  forUpdate,
+  forUpdateSkipLocked,
+  now,
+  own,
+  raw,
+  sql,
+  type SqlPiece,
+} from "../sql/statement.js";
+import type { Meant, Page } from "./arguments.js";
+import type { Claim, ClaimRecord, ClaimState } from "./contract.js";
+import { standing, superseded, type Present } from "./refusal.js";
+
+/** Whoever asks for a claim. */
+export interface Claimant {
+  readonly owner: string;
+  /** Random id of the claim that it will be. */
+  readonly holder: string;
+  readonly leaseMs: number | null;
+  readonly storeId: string;
+}
+
+interface Row extends Present {
+  readonly key: string;
+  readonly leaseUntil: number | null;
+  readonly reason: string | null;
+  readonly body: unknown;
+  /** When it was read, by the store's clock. */
+  readonly atMs: number;
+}
+
+const TABLE = own("claim");
+const COLUMNS = sql`name, state, owner, holder, token, lease_until, reason, body, ${now} AS at_ms`;
+const NOTHING = raw("");
+
+function rowOf(row: SqlRow): Row {
+  const body = orNull(row["body"], textOf);
+  return {
+    key: textOf(row["name"]),
+    state: textOf(row["state"]) as ClaimState,
+    owner: orNull(row["owner"], textOf),
+    holder: orNull(row["holder"], textOf),
+    token: orNull(row["token"], bigintOf),
+    leaseUntil: orNull(row["lease_until"], numberOf),
+    reason: orNull(row["reason"], textOf),
+    body: body === null ? null : JSON.parse(body),
+    atMs: numberOf(row["at_ms"]),
+  };
+}
+
+function* read(key: string, lock: SqlPiece = NOTHING): Script<Row | null> {
+  const [row] = yield sql`SELECT ${COLUMNS} FROM ${TABLE} WHERE name = ${key} ${lock}`;
+  return row === undefined ? null : rowOf(row);
+}
+
+/** Adds a key that is pending. */
+export function* add(key: string, body: string | null): Script<boolean> {
+  return yield* insertNew(sql`INSERT INTO ${TABLE} (name, state, body)
+    VALUES (${key}, ${"pending"}, ${body})`);
+}
+
+/** Claims a key. */
+export function* claim(key: string, claimant: Claimant): Script<Claim | null> {
+  const { owner, holder, leaseMs } = claimant;
+  const insert = sql`INSERT INTO ${TABLE}
+    (name, state, owner, holder, token, lease_ms, lease_until)
+    VALUES (${key}, ${"running"}, ${owner}, ${holder}, ${now} * 1000, ${leaseMs},
+      ${untilOf(leaseMs)})`;
+  const [made] = yield new Shortcut(sql`${insert} ON CONFLICT DO NOTHING RETURNING ${COLUMNS}`);
+  if (made !== undefined) return claimOf(rowOf(made), claimant);
+  const [there] = yield new Shortcut(sql`SELECT ${COLUMNS} FROM ${TABLE} WHERE name = ${key}`);
+  if (there !== undefined && !isFree(rowOf(there))) return null;
+
+  const seen = yield* read(key);
+  if (seen !== null && !isFree(seen)) return null;
+  if (seen === null) {
+    const inserted = yield* insertNew(insert);
+    if (inserted) return claimOf((yield* read(key))!, claimant);
+  }
+  // Locked, also to see what an older snapshot of the caller's transaction does not show.
+  const row = yield* read(key, forUpdate);
+  return row !== null && isFree(row) ? yield* take(row, claimant) : null;
+}
+
+/** Claims the next key. */
+export function* next(claimant: Claimant): Script<Claim | null> {
+  const [over] = yield sql`SELECT ${COLUMNS} FROM ${TABLE} WHERE lease_until <= ${now}
+    ORDER BY lease_until LIMIT 1 ${forUpdateSkipLocked}`;
+  if (over !== undefined) return yield* take(rowOf(over), claimant);
+  const [pending] = yield sql`SELECT ${COLUMNS} FROM ${TABLE} WHERE state = ${"pending"}
+    ORDER BY seq LIMIT 1 ${forUpdateSkipLocked}`;
+  return pending === undefined ? null : yield* take(rowOf(pending), claimant);
+}
+
+function isFree({ state, leaseUntil, atMs }: Row): boolean {
+  if (state === "pending") return true;
+  return state === "running" && leaseUntil !== null && leaseUntil <= atMs;
+}
+
+function untilOf(leaseMs: number | null): SqlPiece {
+  return leaseMs === null ? raw("NULL") : sql`${now} + ${leaseMs}`;
+}
+
+/** The row is locked. */
+function* take(row: Row, claimant: Claimant): Script<Claim> {
+  const { owner, holder, leaseMs } = claimant;
+  const fromTime = BigInt(row.atMs) * 1_000n;
+  const after = (row.token ?? 0n) + 1n;
+  const token = after > fromTime ? after : fromTime;
+  yield sql`UPDATE ${TABLE} SET state = ${"running"}, owner = ${owner}, holder = ${holder},
+    token = ${token}, lease_ms = ${leaseMs}, lease_until = ${untilOf(leaseMs)}
+    WHERE name = ${row.key}`;
+  return claimOf({ ...row, token }, claimant);
+}
+
+function claimOf({ key, token, body }: Row, { owner, holder, leaseMs, storeId }: Claimant): Claim {
+  return { key, name: key, owner, holder, token: toToken(token!), storeId, leaseMs, body };
+}
+
+/** Ends a claim, if it is the present one. */
+export function* end(
+  meant: Meant,
+  state: "done" | "failed",
+  reason: string | null,
+  backend: string,
+): Script<void> {
+  const row = yield* read(meant.key, forUpdate);
+  if (row === null) throw superseded(meant, null, backend);
+  switch (standing(meant, row, state, row.leaseUntil !== null)) {
+    case "present":
+      yield sql`UPDATE ${TABLE} SET state = ${state}, lease_until = NULL, reason = ${reason}
+        WHERE name = ${meant.key}`;
+      return;
+    case "ended":
+      return;
+    case "other":
+      throw superseded(meant, row, backend);
+  }
+}
+
+/** One key as it is. */
+export function* inspect(key: string): Script<ClaimRecord | null> {
+  const row = yield* read(key);
+  return row === null ? null : recordOf(row);
+}
+
+/** A page of keys. */
+export function* list({ state, after, limit }: Page): Script<readonly ClaimRecord[]> {
+  const only = state === undefined ? NOTHING : sql`AND state = ${state}`;
+  const rows = yield sql`SELECT ${COLUMNS} FROM ${TABLE} WHERE name > ${after} ${only}
+    ORDER BY name LIMIT ${raw(String(limit))}`;
+  return rows.map((row) => recordOf(rowOf(row)));
+}
+
+function recordOf({ leaseUntil, atMs, ...row }: Row): ClaimRecord {
+  const leaseLeftMs = leaseUntil === null ? null : Math.max(0, leaseUntil - atMs);
+  const { key, state, owner, holder, token, reason, body } = row;
+  return { key, state, owner, holder, token, leaseLeftMs, reason, body };
+}

@@ -1,0 +1,53 @@
+/** How `run` and `elect` begin, wait and end. */
+import { machineTimers } from "../platform/clocks.js";
+import { UsageError } from "./arguments.js";
+import type { CommandPlan } from "./command-plan.js";
+import { EXIT } from "./exit-codes.js";
+import { exitFor, tellFailure } from "./failure.js";
+import { StartError } from "./guarded-child.js";
+import type { RunReport } from "./run-report.js";
+import { InterruptError } from "./signals.js";
+
+/** How long closing the store may hold up the exit, milliseconds. */
+export const CLOSE_MS = 2_000;
+
+/** @throws UsageError where a command cannot be guarded. */
+export function checkPlatform(verb: string): void {
+  if (process.platform !== "win32") return;
+  throw new UsageError(`tenure ${verb} needs process groups, and Windows has none`, "see hold()");
+}
+
+/** Tells why a command was not run, or not to its end; answers the exit code. */
+export function endOf(error: unknown, plan: CommandPlan, report: RunReport): number {
+  if (error instanceof StartError) {
+    const code = error.code === "ENOENT" ? EXIT.notFound : EXIT.cannotRun;
+    const why = code === EXIT.notFound ? "no such command" : `cannot be run (${error.message})`;
+    report.failed(`${plan.file}: ${why}`, code);
+    return code;
+  }
+  if (error instanceof InterruptError) return exitFor(error);
+  tellFailure(error, plan.json);
+  return exitFor(error);
+}
+
+/** What `work` brings, unless an ending signal comes first. */
+export async function orInterrupted<T>(work: Promise<T>, waiting: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const stop = (): void => reject(waiting.reason);
+    waiting.addEventListener("abort", stop, { once: true });
+    if (waiting.aborted) stop();
+    work.then(resolve, reject).finally(() => waiting.removeEventListener("abort", stop));
+  });
+}
+
+/** Waits for a clean-up, but not for ever. */
+export async function within(work: Promise<unknown>, ms: number): Promise<void> {
+  await new Promise<void>((resolve) => {
+    const timer = machineTimers.after(ms, resolve);
+    const done = (): void => {
+      timer.cancel();
+      resolve();
+    };
+    work.then(done, done);
+  });
+}

@@ -1,0 +1,33 @@
+/**
+ * Listening to a signal that many calls share: they share one listener, too. A shutdown signal
+ * passed to hundreds of calls would otherwise look like a leak to the platform, which warns of it.
+ */
+const listening = new WeakMap<AbortSignal, { runs: Set<() => void>; tell: () => void }>();
+
+/**
+ * Calls `run` once the signal aborts, at once when it has aborted already. Answers what ends the
+ * listening.
+ */
+export function whenAborted(signal: AbortSignal | undefined, run: () => void): () => void {
+  if (signal === undefined) return () => undefined;
+  if (signal.aborted) {
+    run();
+    return () => undefined;
+  }
+  let entry = listening.get(signal);
+  if (entry === undefined) {
+    const runs = new Set<() => void>();
+    entry = { runs, tell: () => [...runs].forEach((one) => one()) };
+    listening.set(signal, entry);
+    signal.addEventListener("abort", entry.tell);
+  }
+  const { runs, tell } = entry;
+  // A function of its own, so that the same `run` may listen twice.
+  const mine = (): void => run();
+  runs.add(mine);
+  return () => {
+    if (!runs.delete(mine) || runs.size > 0) return;
+    signal.removeEventListener("abort", tell);
+    listening.delete(signal);
+  };
+}

@@ -1,0 +1,147 @@
+/** How long one call to `acquire` goes on: its time to wait, its signal, the end of the tenure. */
+import { whenAborted } from "./aborting.js";
+import type { Answer } from "./backend.js";
+import type { Timer } from "./clock.js";
+import { isNoAnswer } from "./call.js";
+import { elapsedMs, now } from "./deadline.js";
+import type { Moment } from "./deadline.js";
+import { UnavailableError } from "./errors.js";
+import type { Member } from "./members.js";
+import type { Runtime } from "./runtime.js";
+
+/** Why a waiter gave up. */
+export type GivenUpBecause = "time" | "aborted" | "closed";
+
+/** Thrown inside the core when patience has ended; never reaches the caller. */
+export class PatienceOver extends Error {
+  readonly because: GivenUpBecause;
+
+  constructor(because: GivenUpBecause) {
+    super(because);
+    this.because = because;
+  }
+}
+
+/** The patience of one call. To be disposed when the call ends. */
+export class Patience implements Member {
+  place = -1;
+  /** Sending of the call. */
+  readonly startedAt: Moment;
+  readonly #runtime: Runtime;
+  readonly #unansweredMs: number;
+  readonly #onOver = new Set<(over: PatienceOver) => void>();
+  readonly #unlisten: () => void;
+  readonly #timer: Timer | undefined;
+  #controller: AbortController | undefined;
+  #over: PatienceOver | undefined;
+  #answeredAt: Moment;
+  #failure: unknown;
+
+  /** @param unansweredMs how long a store that does not answer is put up with */
+  constructor(
+    runtime: Runtime,
+    waitMs: number,
+    caller: AbortSignal | undefined,
+    unansweredMs: number,
+  ) {
+    this.#runtime = runtime;
+    this.#unansweredMs = unansweredMs;
+    this.startedAt = now(runtime.clock);
+    this.#answeredAt = this.startedAt;
+    if (waitMs !== Infinity) this.#timer = runtime.timers.after(waitMs, () => this.end("time"));
+    this.#unlisten = whenAborted(caller, () => this.end("aborted"));
+  }
+
+  /** Aborted when patience ends. */
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController();
+    if (this.#over !== undefined) this.#controller.abort(this.#over);
+    return this.#controller.signal;
+  }
+
+  /** Milliseconds since the call. */
+  waitedMs(): number {
+    return elapsedMs(this.startedAt, now(this.#runtime.clock));
+  }
+
+  /**
+   * The outcome of `work`, unless patience ends first. What `work` brings later goes to `late`.
+   *
+   * @throws PatienceOver when patience ends.
+   */
+  async race<R>(work: Answer<R>, late: (outcome: PromiseSettledResult<R>) => void): Promise<R> {
+    let stop: ((over: PatienceOver) => void) | undefined;
+    const over = new Promise<never>((_, reject) => {
+      stop = reject;
+      if (this.#over !== undefined) reject(this.#over);
+      else this.#onOver.add(reject);
+    });
+    try {
+      return await Promise.race([work, over]);
+    } catch (error) {
+      if (error instanceof PatienceOver && error === this.#over) {
+        void Promise.allSettled([work]).then(([outcome]) => late(outcome));
+      }
+      throw error;
+    } finally {
+      this.#onOver.delete(stop!);
+    }
+  }
+
+  /**
+   * Waits for `delayMs`, or until the function handed to `listen` is called.
+   *
+   * @throws PatienceOver when patience ends.
+   */
+  async sleep(delayMs: number, listen?: (wake: () => void) => void): Promise<void> {
+    let timer: Timer | undefined;
+    const rest = new Promise<void>((resolve) => {
+      timer = this.#runtime.timers.after(delayMs, resolve);
+      listen?.(resolve);
+    });
+    try {
+      await this.race(rest, () => undefined);
+    } finally {
+      timer?.cancel();
+    }
+  }
+
+  /** Why the store did not answer the last time; undefined when it did. */
+  get failure(): unknown {
+    return this.#failure;
+  }
+
+  /** The store has answered. */
+  answered(): void {
+    this.#failure = undefined;
+    this.#answeredAt = now(this.#runtime.clock);
+  }
+
+  /**
+   * Puts up with a store that did not answer, for a while.
+   *
+   * @throws the error itself when it is of another kind (the end of patience among them), when
+   *   asking again cannot help, or when the store has not answered for too long.
+   */
+  tolerate(error: unknown): void {
+    if (!isNoAnswer(error)) throw error;
+    if (error instanceof UnavailableError && !error.retryable) throw error;
+    const silentMs = elapsedMs(this.#answeredAt, now(this.#runtime.clock));
+    if (silentMs >= this.#unansweredMs) throw error;
+    this.#failure = error;
+  }
+
+  dispose(): void {
+    this.#timer?.cancel();
+    this.#unlisten();
+    this.#onOver.clear();
+  }
+
+  /** Ends patience, for every `race` and `sleep` under way. */
+  end(because: GivenUpBecause): void {
+    if (this.#over !== undefined) return;
+    this.#over = new PatienceOver(because);
+    this.#controller?.abort(this.#over);
+    for (const tell of [...this.#onOver]) tell(this.#over);
+  }
+}

@@ -1,0 +1,84 @@
+/** Databases by URL or beside a caller's pool. The only file that loads the client library. */
+import { ArgumentTypeError, UnavailableError } from "../../core/errors.js";
+import { corePool, type MysqlPool } from "./client.js";
+import { connectOwn, poolDatabase, type MysqlDatabase } from "./database.js";
+
+const INSTALL_LINE = "npm install mysql2";
+const CONNECT_WITHIN_MS = 5_000;
+const MAX_CONNECTIONS = 10;
+
+/** What a connection beside a pool takes over from it: where to, as whom, and how. */
+const SETTINGS: readonly string[] = [
+  "host", "port", "localAddress", "socketPath", "stream", "user", "password", "password2",
+  "password3", "passwordSha1", "database", "ssl", "compress", "insecureAuth", "authPlugins",
+  "authSwitchHandler", "enableCleartextPlugin", "disableEval",
+];
+
+/**
+ * A database with a pool of our own, at a URL: `mysql://` or `mariadb://`.
+ *
+ * @throws TypeError for another URL; it may carry a password, so only its scheme is repeated.
+ * @throws UnavailableError when `mysql2` is not installed.
+ */
+export async function openMysql(url: string): Promise<MysqlDatabase> {
+  const uri = checkUrl(url);
+  const { createPool, createConnection } = await load();
+  const settings = { uri, connectTimeout: CONNECT_WITHIN_MS, enableKeepAlive: true };
+  const pool = createPool({ ...settings, connectionLimit: MAX_CONNECTIONS });
+  const core = corePool(pool);
+  return poolDatabase(core, {
+    connect: () => connectOwn(createConnection, { ...settings }),
+    close: () => new Promise((resolve) => core.end(() => resolve())),
+  });
+}
+
+/**
+ * A database over a caller's pool. It stays the caller's; connections of our own are made beside it
+ * with its settings.
+ *
+ * @throws TypeError for anything but a pool of `mysql2`.
+ */
+export function adoptMysql(pool: MysqlPool, option = "pool"): MysqlDatabase {
+  const core = corePool(pool, option);
+  return poolDatabase(core, {
+    async connect() {
+      const { createConnection } = await load();
+      const { connectionConfig } = core.config;
+      const kept = SETTINGS.filter((name) => connectionConfig[name] !== undefined);
+      const settings = Object.fromEntries(kept.map((name) => [name, connectionConfig[name]]));
+      return connectOwn(createConnection, {
+        ...settings,
+        connectTimeout: CONNECT_WITHIN_MS,
+        enableKeepAlive: true,
+      });
+    },
+    close: async () => undefined,
+  });
+}
+
+/** The URL as the library knows it. @throws TypeError that does not repeat the URL. */
+function checkUrl(url: unknown): string {
+  const must = "a URL such as mysql://user:password@host:3306/database";
+  let parsed: URL;
+  try {
+    parsed = new URL(String(url));
+  } catch {
+    throw new ArgumentTypeError("url", "mysql:…", must);
+  }
+  if (!/^(mysql|mariadb):$/.test(parsed.protocol)) {
+    throw new ArgumentTypeError("url", `${parsed.protocol}…`, must);
+  }
+  return String(url).replace(/^mariadb:/i, "mysql:");
+}
+
+async function load() {
+  try {
+    return (await import("mysql2")).default;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ERR_MODULE_NOT_FOUND") throw error;
+    throw new UnavailableError(`a MySQL URL or pool needs the client library: ${INSTALL_LINE}`, {
+      backend: "mysql",
+      retryable: false,
+    });
+  }
+}

@@ -1,0 +1,189 @@
+/** Databases by URL or beside a caller's client. The only file that loads a client library. */
+import { ArgumentTypeError, UnavailableError } from "../../core/errors.js";
+import { knownPostgres, type KnownPostgres, type PgClient, type PostgresClient } from "./client.js";
+import type { PostgresConnection } from "./connection.js";
+import { poolDatabase, type PostgresDatabase } from "./database.js";
+import { explainPostgres } from "./errors.js";
+import { connectPg, settingsOfClient, settingsOfPool } from "./pg.js";
+import { connectSql } from "./sql.js";
+
+/** Which client library. */
+export type PostgresLibrary = "pg" | "postgres";
+
+/** How to open a database by URL. */
+export interface OpenPostgresOptions {
+  /** Default: the first of `pg` and `postgres` that is installed. */
+  readonly library?: PostgresLibrary;
+  /** Most connections of the pool. Default 10. */
+  readonly maxConnections?: number;
+}
+
+const LIBRARIES: readonly PostgresLibrary[] = ["pg", "postgres"];
+const INSTALL_LINE = "npm install pg";
+const CONNECT_WITHIN_MS = 5_000;
+const IDLE_MS = 10_000;
+
+/**
+ * A database with a pool of our own, at a URL: `postgres://` or `postgresql://`.
+ *
+ * @throws TypeError for another URL; it may carry a password, so only its scheme is repeated.
+ * @throws UnavailableError when no client library is installed.
+ */
+export async function openPostgres(
+  url: string,
+  options: OpenPostgresOptions = {},
+): Promise<PostgresDatabase> {
+  checkUrl(url);
+  const max = options.maxConnections ?? 10;
+  const wanted = options.library === undefined ? LIBRARIES : [options.library];
+  for (const library of wanted) {
+    const open = library === "pg" ? await loadPg() : await loadSql();
+    if (open !== undefined) return open(url, max);
+  }
+  throw new UnavailableError(`a Postgres URL needs a client library: ${INSTALL_LINE}`, {
+    backend: "postgres",
+    retryable: false,
+  });
+}
+
+/**
+ * A database over a caller's pool. It stays the caller's; connections of our own are made beside it
+ * with its settings.
+ *
+ * @throws TypeError for anything but a pool of `pg` or an instance of `postgres`.
+ */
+export function adoptPostgres(pool: PostgresClient, option = "pool"): PostgresDatabase {
+  const known = knownPostgres(pool, option);
+  if (known.kind === "pg-client") {
+    throw new ArgumentTypeError(option, pool, "a pool, not a single client");
+  }
+  return poolDatabase(pool, { connect: besides(known), close: async () => undefined }, option);
+}
+
+/**
+ * Makes connections of our own to where a single client is connected.
+ *
+ * @throws TypeError for a pool: its statements go to whichever connection is free.
+ */
+export function besidePostgres(
+  client: PostgresClient,
+  option = "client",
+): () => Promise<PostgresConnection> {
+  const known = knownPostgres(client, option);
+  const { max } = (known.client as { options?: { max?: number } }).options ?? {};
+  if (known.kind === "pg-pool" || (known.kind === "postgres" && max !== 1)) {
+    throw new ArgumentTypeError(
+      option,
+      client,
+      "a single connection (a Client of pg, or postgres with max: 1): " +
+        "a pool runs each statement in whichever session is free",
+    );
+  }
+  return besides(known);
+}
+
+/** Makes connections of our own, by URL. @throws as {@link openPostgres}. */
+export async function connectorFor(
+  url: string,
+  options: OpenPostgresOptions = {},
+): Promise<() => Promise<PostgresConnection>> {
+  // Its pool opens nothing before it is used.
+  const { connect } = await openPostgres(url, options);
+  return connect;
+}
+
+/** @throws TypeError that does not repeat the URL. */
+function checkUrl(url: unknown): void {
+  const must = "a URL such as postgres://user:password@host:5432/database";
+  let parsed: URL;
+  try {
+    parsed = new URL(String(url));
+  } catch {
+    throw new ArgumentTypeError("url", "postgres:…", must);
+  }
+  if (!/^postgres(ql)?:$/.test(parsed.protocol)) {
+    throw new ArgumentTypeError("url", `${parsed.protocol}…`, must);
+  }
+}
+
+type Connect = () => Promise<PostgresConnection>;
+type Open = (url: string, max: number) => PostgresDatabase;
+
+function besides(known: KnownPostgres): Connect {
+  switch (known.kind) {
+    case "pg-pool": {
+      const [make, settings] = settingsOfPool(known.client);
+      return explained(() => connectPg(make, settings));
+    }
+    case "pg-client": {
+      const [make, settings] = settingsOfClient(known.client);
+      return explained(() => connectPg(make, settings));
+    }
+    case "postgres":
+      return explained(async () => {
+        const loaded = await import("postgres").catch(unlessMissing);
+        if (loaded === undefined) throw new Error("the library of this client cannot be found");
+        const make = loaded.default as (settings: object) => unknown;
+        return connectSql(make, known.client.options);
+      });
+  }
+}
+
+async function loadPg(): Promise<Open | undefined> {
+  const pg = await import("pg").catch(unlessMissing);
+  if (pg === undefined) return undefined;
+  const { Client, Pool } = pg.default;
+  const make = Client as unknown as new (settings: object) => PgClient;
+  return (url, max) => {
+    const settings = { connectionString: url, keepAlive: true };
+    const pool = new Pool({
+      ...settings,
+      max,
+      connectionTimeoutMillis: CONNECT_WITHIN_MS,
+      idleTimeoutMillis: IDLE_MS,
+      // An idle connection is no reason for a process to go on.
+      allowExitOnIdle: true,
+    });
+    // An idle connection that breaks is replaced when one is needed.
+    pool.on("error", () => undefined);
+    return poolDatabase(pool, {
+      connect: explained(() => connectPg(make as never, settings)),
+      close: () => pool.end(),
+    });
+  };
+}
+
+async function loadSql(): Promise<Open | undefined> {
+  const loaded = await import("postgres").catch(unlessMissing);
+  if (loaded === undefined) return undefined;
+  const postgres = loaded.default;
+  return (url, max) => {
+    const settings = { connect_timeout: CONNECT_WITHIN_MS / 1_000, max_lifetime: null };
+    const idle_timeout = IDLE_MS / 1_000;
+    const sql = postgres(url, { ...settings, max, idle_timeout, onnotice: () => undefined });
+    const make = (own: object): unknown => postgres(url, own);
+    return poolDatabase(sql, {
+      connect: explained(() => connectSql(make, settings)),
+      close: () => sql.end({ timeout: 1 }),
+    });
+  };
+}
+
+/**
+ * For `import("…").catch(unlessMissing)`, the form that bundlers read as an import that may fail:
+ * undefined where the library is not installed.
+ */
+function unlessMissing(error: unknown): undefined {
+  if ((error as NodeJS.ErrnoException).code === "ERR_MODULE_NOT_FOUND") return undefined;
+  throw error;
+}
+
+function explained(connect: Connect): Connect {
+  return async () => {
+    try {
+      return await connect();
+    } catch (error) {
+      throw explainPostgres(error, { during: "connect", backend: "postgres", unsent: true });
+    }
+  };
+}

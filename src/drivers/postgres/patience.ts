@@ -1,0 +1,37 @@
+/** Waiting for a free connection, no longer than somebody has patience. */
+import { UnavailableError } from "../../core/errors.js";
+
+/** What is told when a pool had nothing free: nothing was sent. */
+export function noneFree(): UnavailableError {
+  return new UnavailableError("the pool had no free connection in time: all are in use", {
+    backend: "postgres",
+  });
+}
+
+/** What comes in time; what comes later is given back. */
+export function withinPatience<C>(
+  coming: Promise<C>,
+  giveBack: (late: C) => void,
+  patience: AbortSignal | undefined,
+): Promise<C> {
+  return new Promise<C>((resolve, reject) => {
+    let isOver = false;
+    const end = (): void => {
+      isOver = true;
+      reject(noneFree());
+    };
+    if (patience?.aborted === true) end();
+    else patience?.addEventListener("abort", end, { once: true });
+    coming.then(
+      (come) => {
+        patience?.removeEventListener("abort", end);
+        if (isOver) giveBack(come);
+        else resolve(come);
+      },
+      (error: unknown) => {
+        patience?.removeEventListener("abort", end);
+        reject(error);
+      },
+    );
+  });
+}

@@ -1,0 +1,166 @@
+/** Connections through `postgres`, whose instances are pools that connect again by themselves. */
+import { UnavailableError } from "../../core/errors.js";
+import type { PostgresSql } from "./client.js";
+import {
+  OwnConnection,
+  resultOf,
+  type PostgresConnection,
+  type PostgresLimits,
+  type PostgresResult,
+  type PostgresRunning,
+  type PostgresTransaction,
+  type PostgresValue,
+} from "./connection.js";
+import { noneFree } from "./patience.js";
+
+/** A statement under way. */
+interface SqlQuery extends PromiseLike<unknown> {
+  /** Set once it was written to a connection. */
+  readonly state?: object | null;
+  execute(): unknown;
+  cancel(): unknown;
+}
+
+/** What is used of an instance beyond what callers must bring. */
+interface FullSql extends Omit<PostgresSql, "unsafe"> {
+  unsafe(text: string, values?: readonly unknown[], how?: { prepare: boolean }): SqlQuery;
+  begin(work: (tx: FullSql) => Promise<unknown>): Promise<unknown>;
+}
+
+type MakeSql = (settings: object) => unknown;
+
+const CONNECT_WITHIN_S = 5;
+
+/** Connects an instance of our own that has one connection and keeps it. */
+export async function connectSql(make: MakeSql, settings: object): Promise<PostgresConnection> {
+  const own = new OwnConnection();
+  const sql = make({
+    ...settings,
+    max: 1,
+    idle_timeout: null,
+    max_lifetime: null,
+    fetch_types: false,
+    connect_timeout: CONNECT_WITHIN_S,
+    onnotice: () => undefined,
+    onclose: () => own.ended(),
+    onnotify: (channel: string, payload: string) => own.noticed(channel, payload),
+  }) as FullSql;
+  const end = (timeout: number): Promise<void> => sql.end({ timeout }).catch(() => undefined);
+  let pid: number | undefined;
+  try {
+    const first = await sql.unsafe("SELECT 1", []);
+    pid = (first as { state?: { pid?: number } }).state?.pid;
+  } catch (error) {
+    // Else it would go on trying.
+    void end(0);
+    throw error;
+  }
+  return own.use({
+    query: async (text, values) => sql.unsafe(text, values),
+    announcedPid: () => pid,
+    close: () => end(1),
+    destroy: () => void end(0),
+  });
+}
+
+/** One statement on whichever connection is free. */
+export async function runSql(
+  pool: PostgresSql,
+  text: string,
+  values: readonly PostgresValue[],
+  { patience, signal, isPrepared = false }: PostgresRunning,
+): Promise<PostgresResult> {
+  const query = (pool as unknown as FullSql).unsafe(text, values, { prepare: isPrepared });
+  query.execute();
+  // It is in the library's hands one turn later. Cancelled before, it would take its place in the
+  // queue all the same, and the connection that comes upon it there would never be free again.
+  await Promise.resolve();
+  await Promise.resolve();
+  let isWithdrawn = false;
+  const withdraw = (): void => {
+    // Written already: somebody may only be slow.
+    if (query.state !== null && query.state !== undefined) return;
+    isWithdrawn = true;
+    query.cancel();
+  };
+  const cancel = (): void => void query.cancel();
+  patience?.addEventListener("abort", withdraw, { once: true });
+  signal?.addEventListener("abort", cancel, { once: true });
+  if (patience?.aborted === true) withdraw();
+  try {
+    return resultOf(await query);
+  } catch (error) {
+    throw isWithdrawn ? noneFree() : error;
+  } finally {
+    patience?.removeEventListener("abort", withdraw);
+    signal?.removeEventListener("abort", cancel);
+  }
+}
+
+/**
+ * A transaction by the library's own means: its `reserve` never answers where types are not
+ * fetched (seen with 3.4.9 and `fetch_types: false`).
+ *
+ * When the connection breaks, the library rejects at once, and goes on with COMMIT or ROLLBACK when
+ * the work ends; written to a connection that is closed, either ends the whole process. So work
+ * that ends after its transaction is not told to the library any more.
+ */
+export function beginSql<R>(
+  pool: PostgresSql,
+  work: (transaction: PostgresTransaction) => Promise<R>,
+  { patience }: PostgresLimits,
+): Promise<R> {
+  return new Promise<R>((resolve, reject) => {
+    let isOver = false;
+    const end = (settle: () => void): void => {
+      isOver = true;
+      patience?.removeEventListener("abort", giveUp);
+      settle();
+    };
+    const giveUp = (): void => end(() => reject(noneFree()));
+    if (patience?.aborted === true) return giveUp();
+    patience?.addEventListener("abort", giveUp, { once: true });
+    const begun = (pool as unknown as FullSql).begin(async (tx) => {
+      patience?.removeEventListener("abort", giveUp);
+      // Nobody waits for it any more: it is rolled back.
+      if (isOver) throw new UnavailableError("the transaction came too late");
+      const unlessOver = <V>(value: V): V | Promise<never> => (isOver ? never() : value);
+      try {
+        return await unlessOver(await work(transactionOn(tx, () => isOver)));
+      } catch (error) {
+        if (isOver) await never();
+        throw error;
+      }
+    });
+    begun.then(
+      (result) => end(() => resolve(result as R)),
+      (error: unknown) => end(() => reject(error)),
+    );
+  });
+}
+
+const never = (): Promise<never> => new Promise(() => undefined);
+
+function transactionOn(tx: FullSql, isOver: () => boolean): PostgresTransaction {
+  const check = (): void => {
+    if (isOver()) throw new UnavailableError("the transaction has ended", { backend: "postgres" });
+  };
+  return {
+    // What a caller sends after the end would meet the closed connection, too.
+    native: new Proxy(tx, {
+      apply(target, self, args) {
+        check();
+        const answer: unknown = Reflect.apply(target as unknown as () => unknown, self, args);
+        return answer;
+      },
+      get(target, key) {
+        check();
+        return Reflect.get(target, key) as unknown;
+      },
+    }),
+    async query(text, values) {
+      check();
+      return resultOf(await tx.unsafe(text, values));
+    },
+  };
+}

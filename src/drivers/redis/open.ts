@@ -1,0 +1,224 @@
+/** Connections of our own, by URL or beside a caller's client. Only this file loads a library. */
+import { ArgumentTypeError, UnavailableError } from "../../core/errors.js";
+import { redisChannels } from "./channels.js";
+import { knownRedis, type KnownRedis, type RedisClient } from "./client.js";
+import { redisCommands, type RedisCommands } from "./commands.js";
+import type { RedisChannels } from "./contract.js";
+import { explainRedis } from "./errors.js";
+
+/** Which client library. */
+export type RedisLibrary = "redis" | "ioredis" | "iovalkey";
+
+/**
+ * A connection of our own, which connects again by itself. Commands sent while it is down fail at
+ * once: one that waited in a queue could be carried out after its lease has ended.
+ */
+export interface RedisConnection {
+  readonly commands: RedisCommands;
+  /** Once it has subscribed to anything, a connection should send no commands. */
+  readonly channels: RedisChannels;
+  /**
+   * Resolves once it is connected; rejects with an `UnavailableError` when the first try failed,
+   * while others follow.
+   */
+  readonly connected: Promise<void>;
+  /** Ends it at once, and with it what is under way. */
+  close(): void;
+}
+
+/** How to open a connection. */
+export interface OpenRedisOptions {
+  /** Default: the first of `redis`, `ioredis` and `iovalkey` that is installed. */
+  readonly library?: RedisLibrary;
+}
+
+const INSTALL_LINE = "npm install redis";
+const LIBRARIES: readonly RedisLibrary[] = ["redis", "ioredis", "iovalkey"];
+
+const CONNECT_WITHIN_MS = 5_000;
+/** A connection that brings nothing for so long is given up, although nobody has closed it. */
+const SILENT_MS = 10_000;
+const PING_EVERY_MS = 4_000;
+const LONGEST_PAUSE_MS = 1_000;
+
+/** Grows with the number of failures; the library adds no jitter of its own to it. */
+const pauseMs = (failures: number): number => Math.min(LONGEST_PAUSE_MS, 25 * 2 ** failures);
+
+const IOREDIS_SETTINGS = {
+  lazyConnect: true,
+  enableOfflineQueue: false,
+  autoResendUnfulfilledCommands: false,
+  // With 0, commands under way are rejected when their connection breaks. With null they were seen
+  // never to settle, with the default they are sent again on the next connection.
+  maxRetriesPerRequest: 0,
+  // A server that does not answer does not confirm the end of the connection either.
+  disconnectTimeout: 100,
+};
+
+/**
+ * A connection to the server that a URL names: `redis://` or, with TLS, `rediss://`.
+ *
+ * @throws TypeError for another URL; it may carry a password, so only its scheme is repeated.
+ * @throws UnavailableError when no client library is installed.
+ */
+export async function openRedis(
+  url: string,
+  options: OpenRedisOptions = {},
+): Promise<RedisConnection> {
+  checkUrl(url);
+  const wanted = options.library === undefined ? LIBRARIES : [options.library];
+  for (const library of wanted) {
+    const make = await load(library);
+    if (make !== undefined) return connection(knownRedis(make(url)));
+  }
+  throw new UnavailableError(`a Redis URL needs a client library: ${INSTALL_LINE}`, {
+    backend: "redis",
+    retryable: false,
+  });
+}
+
+/**
+ * The commands of a caller's client, which stays the caller's, or of a connection of our own, once
+ * it is there. `close` ends only what was opened here.
+ *
+ * @throws TypeError for anything else. UnavailableError without a client library; else what the
+ *   library threw.
+ */
+export async function borrowRedis(
+  target: string | RedisClient,
+): Promise<{ readonly commands: RedisCommands; readonly close: () => void }> {
+  if (typeof target !== "string") {
+    return { commands: redisCommands(target, "target"), close: () => undefined };
+  }
+  const connection = await openRedis(target);
+  try {
+    await connection.connected;
+  } catch (error) {
+    connection.close();
+    throw error;
+  }
+  return { commands: connection.commands, close: () => connection.close() };
+}
+
+/**
+ * A connection of our own to where a caller's client is connected, made with its settings. The
+ * client itself stays as it is, and the caller's.
+ *
+ * @throws TypeError for anything but a client of node-redis, ioredis or iovalkey.
+ */
+export function openBesideRedis(client: RedisClient): RedisConnection {
+  return connection(knownRedis(duplicate(knownRedis(client))));
+}
+
+/** The checked URL. @throws TypeError that does not repeat it. */
+export function checkUrl(url: string): URL {
+  const must = "a URL such as redis://host:6379 or rediss://user:password@host:6379/0";
+  let parsed: URL;
+  try {
+    parsed = new URL(url);
+  } catch {
+    throw new ArgumentTypeError("url", "redis:…", must);
+  }
+  if (!/^rediss?:$/.test(parsed.protocol) || parsed.hostname === "") {
+    throw new ArgumentTypeError("url", `${parsed.protocol}…`, must);
+  }
+  return parsed;
+}
+
+type Make = (url: string) => unknown;
+
+async function load(library: RedisLibrary): Promise<Make | undefined> {
+  try {
+    if (library === "redis") {
+      const { createClient } = await import("redis");
+      return (url) =>
+        createClient({
+          url,
+          disableOfflineQueue: true,
+          pingInterval: PING_EVERY_MS,
+          socket: {
+            connectTimeout: CONNECT_WITHIN_MS,
+            socketTimeout: SILENT_MS,
+            reconnectStrategy: pauseMs,
+          },
+        });
+    }
+    const settings = {
+      ...IOREDIS_SETTINGS,
+      connectTimeout: CONNECT_WITHIN_MS,
+      socketTimeout: SILENT_MS,
+      retryStrategy: pauseMs,
+    };
+    if (library === "ioredis") {
+      const { Redis } = await import("ioredis");
+      return (url) => new Redis(url, settings);
+    }
+    const { Redis } = await import("iovalkey");
+    return (url) => new Redis(url, settings);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ERR_MODULE_NOT_FOUND") return undefined;
+    throw error;
+  }
+}
+
+function duplicate(known: KnownRedis): unknown {
+  switch (known.kind) {
+    case "node-redis":
+      return known.client.duplicate({ disableOfflineQueue: true });
+    case "node-redis-cluster": {
+      // The overrides replace settings whole: without the others the password would be gone.
+      const { defaults } = (known.client as { _options?: { defaults?: object } })._options ?? {};
+      return known.client.duplicate({ defaults: { ...defaults, disableOfflineQueue: true } });
+    }
+    case "node-redis-sentinel":
+      return known.client.duplicate();
+    case "ioredis":
+      return known.client.duplicate(IOREDIS_SETTINGS);
+    case "ioredis-cluster":
+      return known.client.duplicate([], {
+        lazyConnect: true,
+        enableOfflineQueue: false,
+        shardedSubscribers: true,
+        redisOptions: IOREDIS_SETTINGS,
+      });
+  }
+}
+
+interface Connectable {
+  connect(): Promise<unknown>;
+  on(event: "error", tell: (error: unknown) => void): unknown;
+  destroy?(): void;
+  disconnect(): unknown;
+}
+
+function connection(own: KnownRedis): RedisConnection {
+  const client = own.client as unknown as Connectable;
+  const connected = new Promise<void>((resolve, reject) => {
+    const fail = (error: unknown): void =>
+      reject(explainRedis(error, { during: "connect to Redis", backend: "redis" }));
+    // Without a listener the error of a broken connection would end the process.
+    client.on("error", fail);
+    client.connect().then(() => resolve(), fail);
+  });
+  // Whoever needs to know awaits it; the commands tell it, too.
+  connected.catch(() => undefined);
+  const channels = redisChannels(own);
+  return {
+    commands: redisCommands(own.client),
+    channels,
+    connected,
+    close: () => {
+      channels.close();
+      end(client);
+    },
+  };
+}
+
+function end(client: Connectable): void {
+  try {
+    if (typeof client.destroy === "function") client.destroy();
+    else void Promise.resolve(client.disconnect()).catch(() => undefined);
+  } catch {
+    // It was never open, or is closed already: that is what was asked for.
+  }
+}

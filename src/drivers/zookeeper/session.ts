@@ -1,0 +1,339 @@
+/**
+ * One session: a name at the ensemble for nodes that end with it, kept over connections.
+ *
+ * States. **Connected**: requests go out at once. **Looking**: the connection ended, and somebody
+ * wants an answer or waits for a watched node; servers are tried one after the other under the same
+ * id and password. **Idle**: the connection ended and nobody wants anything: the next request
+ * looks. **Gone**: a server said that the session has ended; it is never used again. **Closed**: by
+ * us. That a session may have ended while nobody could be asked is not a state: only a server
+ * knows, and the holder's own deadline does not wait for it.
+ */
+import type { Call } from "../../core/backend.js";
+import type { Timer } from "../../core/clock.js";
+import type { Random } from "../../core/random.js";
+import { openConnection, type Connection, type SessionKey, type Wiring } from "./connection.js";
+import { ConnectionLostError, isReply, SessionGoneError, ZK } from "./errors.js";
+import { shuffled, type Address } from "./hosts.js";
+import type { Operation } from "./operations.js";
+
+/** What all sessions of a client share. */
+export interface SessionParts {
+  readonly addresses: readonly Address[];
+  readonly wiring: Wiring;
+  readonly random: Random;
+}
+
+/** Longest wait for one server to greet, milliseconds; less for a short session. */
+const GREET_MS = 2_000;
+const FIRST_PAUSE_MS = 25;
+const LONGEST_PAUSE_MS = 500;
+/** Longest wait for the answer to a close, milliseconds: without it the time-out ends the rest. */
+const CLOSE_MS = 1_000;
+
+/** Opened with {@link openSession}. */
+export class Session {
+  /** In hexadecimal, as the server's own log has it. */
+  readonly id: string;
+  /** As the server granted it. */
+  readonly timeoutMs: number;
+  readonly #parts: SessionParts;
+  readonly #order: readonly Address[];
+  readonly #watches = new Map<string, Set<() => void>>();
+  readonly #wanting = new Set<(error?: Error) => void>();
+  #key: SessionKey;
+  #connection: Connection | undefined;
+  #lastZxid = 0n;
+  #next: number;
+  #looking = false;
+  #pause: { readonly timer: Timer; readonly end: () => void } | undefined;
+  #over: "gone" | "closed" | undefined;
+  #why: Error | undefined;
+
+  constructor(
+    parts: SessionParts,
+    order: readonly Address[],
+    next: number,
+    key: SessionKey,
+    connection: Connection,
+  ) {
+    this.#parts = parts;
+    this.#order = order;
+    this.#next = next;
+    this.#key = key;
+    this.id = BigInt.asUintN(64, key.id).toString(16);
+    this.timeoutMs = key.timeoutMs;
+    this.#adopt(connection);
+  }
+
+  /** The owner that nodes of this session show. */
+  get owner(): bigint {
+    return this.#key.id;
+  }
+
+  get isGone(): boolean {
+    return this.#over !== undefined;
+  }
+
+  /** The newest transaction that was heard of. */
+  get lastZxid(): bigint {
+    return this.#lastZxid;
+  }
+
+  /**
+   * Sends a request, on a connection to be made where there is none.
+   *
+   * @throws SessionGoneError. ConnectionLostError when the connection ended first, or none was
+   *   found in time. ZookeeperReplyError as the server refused.
+   */
+  async request<R>(operation: Operation<R>, call: Call): Promise<R> {
+    const connection = await this.#connected(call);
+    return this.#sent(connection, connection.send(operation));
+  }
+
+  /** As `request`, for what may be asked twice: once more on each new connection. */
+  async ask<R>(operation: Operation<R>, call: Call): Promise<R> {
+    return this.#insist(call, (connection) => connection.send(operation));
+  }
+
+  /** Requests sent together, carried out in this order; all of them may be asked twice. */
+  async askAll<R extends readonly unknown[]>(
+    operations: { readonly [I in keyof R]: Operation<R[I]> },
+    call: Call,
+  ): Promise<{ [I in keyof R]: PromiseSettledResult<R[I]> }> {
+    return this.#insist(call, async (connection) => {
+      const all = operations.map((operation: Operation<unknown>) => connection.send(operation));
+      const settled = await Promise.allSettled(all);
+      for (const one of settled) {
+        if (one.status === "rejected" && isOfSession(one.reason)) throw one.reason;
+      }
+      return settled as { [I in keyof R]: PromiseSettledResult<R[I]> };
+    });
+  }
+
+  /** Prolongs the session; `gone` only when a server said so. */
+  async ping(call: Call): Promise<"alive" | "gone"> {
+    try {
+      await this.#insist(call, (connection) => connection.ping());
+      return "alive";
+    } catch (error) {
+      if (error instanceof SessionGoneError) return "gone";
+      throw error;
+    }
+  }
+
+  /**
+   * Tells `changed` once: when the server tells of the node, when the connection was lost and
+   * another one found (what happened meanwhile was not told), or when the session ends. The node
+   * must be asked for with `watch` set. Answers how to stop listening.
+   */
+  watch(path: string, changed: () => void): () => void {
+    const set = this.#watches.get(path) ?? new Set();
+    this.#watches.set(path, set.add(changed));
+    return () => {
+      set.delete(changed);
+      if (set.size === 0 && this.#watches.get(path) === set) this.#watches.delete(path);
+    };
+  }
+
+  /** Ends the session, at the server too where it can be told. */
+  async close(): Promise<void> {
+    const connection = this.#connection;
+    if (this.#over === undefined) this.#end("closed");
+    if (connection?.isOpen !== true) return;
+    const timer = this.#parts.wiring.timers.after(CLOSE_MS, () => {
+      connection.end(new ConnectionLostError("the session was closed", true));
+    });
+    await connection.closeSession();
+    timer.cancel();
+  }
+
+  async #insist<R>(call: Call, send: (connection: Connection) => Promise<R>): Promise<R> {
+    for (;;) {
+      const connection = await this.#connected(call);
+      try {
+        return await this.#sent(connection, send(connection));
+      } catch (error) {
+        if (!(error instanceof ConnectionLostError)) throw error;
+        if (call.signal.aborted) throw error;
+      }
+    }
+  }
+
+  async #sent<R>(connection: Connection, answer: Promise<R>): Promise<R> {
+    try {
+      return await answer;
+    } catch (error) {
+      if (isReply(error, ZK.sessionExpired)) {
+        this.#end("gone");
+        throw new SessionGoneError();
+      }
+      // Another server has the session: this connection was left, and hears nothing more.
+      if (isReply(error, ZK.sessionMoved)) {
+        connection.end(error);
+        throw new ConnectionLostError(error.message, true);
+      }
+      throw error;
+    } finally {
+      if (connection.lastZxid > this.#lastZxid) this.#lastZxid = connection.lastZxid;
+    }
+  }
+
+  async #connected(call: Call): Promise<Connection> {
+    for (;;) {
+      if (this.#over !== undefined) throw new SessionGoneError();
+      if (this.#connection?.isOpen === true) return this.#connection;
+      await this.#wanted(call);
+    }
+  }
+
+  /** Resolves once the state has changed; rejects when the call's time is over. */
+  #wanted(call: Call): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const { timers } = this.#parts.wiring;
+      const give = (error?: Error): void => {
+        timer.cancel();
+        call.signal.removeEventListener("abort", over);
+        this.#wanting.delete(give);
+        if (error === undefined) resolve();
+        else reject(error);
+      };
+      const over = (): void => {
+        const why = this.#why?.message ?? "no server was found in time";
+        give(new ConnectionLostError(why, false));
+      };
+      const timer = timers.after(call.timeoutMs, over);
+      this.#wanting.add(give);
+      if (call.signal.aborted) {
+        over();
+        return;
+      }
+      call.signal.addEventListener("abort", over, { once: true });
+      this.#look();
+    });
+  }
+
+  #look(): void {
+    if (this.#looking) return;
+    this.#looking = true;
+    void this.#find().finally(() => (this.#looking = false));
+  }
+
+  async #find(): Promise<void> {
+    const { random } = this.#parts;
+    let pauseMs = FIRST_PAUSE_MS;
+    for (let tries = 1; this.#isWanted(); tries++) {
+      try {
+        const found = await greet(this.#parts, this.#order, this.#next++, {
+          ...this.#key,
+          lastZxid: this.#lastZxid,
+        });
+        if (found === "gone") this.#end("gone");
+        else if (this.#over !== undefined) found.connection.end(new SessionGoneError());
+        else this.#adopt(found.connection);
+      } catch (error) {
+        this.#why = error as Error;
+        if (tries % this.#order.length !== 0) continue;
+        await this.#rest(pauseMs * (0.5 + random.uniform()));
+        pauseMs = Math.min(LONGEST_PAUSE_MS, pauseMs * 2);
+      }
+    }
+  }
+
+  #isWanted(): boolean {
+    if (this.#over !== undefined || this.#connection?.isOpen === true) return false;
+    return this.#wanting.size > 0 || this.#watches.size > 0;
+  }
+
+  #rest(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const end = (): void => {
+        this.#pause = undefined;
+        resolve();
+      };
+      this.#pause = { timer: this.#parts.wiring.timers.after(ms, end), end };
+    });
+  }
+
+  #adopt(connection: Connection): void {
+    this.#connection = connection;
+    connection.onEvent = (path) => this.#fire(path);
+    connection.onEnd = (why) => {
+      this.#why = why;
+      if (connection.lastZxid > this.#lastZxid) this.#lastZxid = connection.lastZxid;
+      if (isReply(why, ZK.authFailed)) this.#refused(why);
+      if (this.#isWanted()) this.#look();
+    };
+    // The server of a new connection knows of no watch: each listener looks for itself.
+    for (const path of [...this.#watches.keys()]) this.#fire(path);
+    for (const give of [...this.#wanting]) give();
+  }
+
+  /** Credentials that one server refuses are refused by all. */
+  #refused(why: Error): void {
+    for (const give of [...this.#wanting]) give(why);
+  }
+
+  #fire(path: string): void {
+    const set = this.#watches.get(path);
+    this.#watches.delete(path);
+    for (const changed of set ?? []) changed();
+  }
+
+  #end(how: "gone" | "closed"): void {
+    this.#over = how;
+    if (how === "gone") this.#connection?.end(new SessionGoneError());
+    this.#pause?.timer.cancel();
+    this.#pause?.end();
+    for (const path of [...this.#watches.keys()]) this.#fire(path);
+    for (const give of [...this.#wanting]) give(new SessionGoneError());
+  }
+}
+
+/** Whether an answer is about the connection or the session, and not about the request. */
+function isOfSession(error: unknown): boolean {
+  return (
+    error instanceof ConnectionLostError ||
+    isReply(error, ZK.sessionExpired) ||
+    isReply(error, ZK.sessionMoved)
+  );
+}
+
+/**
+ * A new session, at the first server that gives one.
+ *
+ * @throws ConnectionLostError when none did within the call's time, or all refused.
+ */
+export async function openSession(
+  parts: SessionParts,
+  timeoutMs: number,
+  call: Call,
+): Promise<Session> {
+  const order = shuffled(parts.addresses, parts.random);
+  const { clock, timers } = parts.wiring;
+  const untilMs = clock.monotonicMs() + call.timeoutMs;
+  const asked = { id: 0n, password: Buffer.alloc(16), timeoutMs, lastZxid: 0n };
+  for (let next = 0; ; next++) {
+    try {
+      const found = await greet(parts, order, next, asked);
+      if (found === "gone") throw new ConnectionLostError("a server gave no session", false);
+      return new Session(parts, order, next + 1, found.key, found.connection);
+    } catch (error) {
+      const isRoundOver = (next + 1) % order.length === 0;
+      const pauseMs = isRoundOver ? LONGEST_PAUSE_MS / 2 : 0;
+      const isOver = clock.monotonicMs() + pauseMs >= untilMs || call.signal.aborted;
+      // An ensemble that elects a leader is back soon, and a wrong address never.
+      if (isOver || (isRoundOver && next + 1 >= 4 * order.length)) throw error;
+      if (pauseMs > 0) await new Promise<void>((wake) => timers.after(pauseMs, wake));
+    }
+  }
+}
+
+function greet(
+  { wiring }: SessionParts,
+  order: readonly Address[],
+  next: number,
+  asked: SessionKey & { readonly lastZxid: bigint },
+): ReturnType<typeof openConnection> {
+  const limitMs = Math.min(GREET_MS, Math.max(100, asked.timeoutMs / 3));
+  return openConnection(order[next % order.length]!, asked, wiring, limitMs);
+}

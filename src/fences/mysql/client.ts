@@ -1,0 +1,38 @@
+/** The part of a MySQL driver that the fence uses. */
+import type { FenceRuntime } from "../contract.js";
+import type { SqlFaults } from "../sql-transactions.js";
+import type { SqlTransaction } from "../sql-work.js";
+
+/** How a transaction begins and ends. */
+export interface Texts {
+  readonly before: readonly string[];
+  readonly start: string;
+  readonly after: readonly string[];
+}
+
+/** Where transactions run. */
+export interface Database {
+  begin<R>(
+    work: (transaction: SqlTransaction) => Promise<R>,
+    texts: Texts,
+    limits: { readonly patience: AbortSignal; readonly signal: AbortSignal },
+  ): Promise<R>;
+}
+
+/** How the driver's errors are read. */
+export interface Faults extends SqlFaults {
+  /** The server's number of an error. */
+  errorNumber(error: unknown): number | undefined;
+}
+
+/** What the fence is given. */
+export interface MysqlParts {
+  readonly runtime: FenceRuntime;
+  readonly database: Database;
+  readonly faults: Faults;
+  /**
+   * Queries that each answer a row while a grant stands; the first keeps it so until the
+   * transaction ends. Values: name and holder as hexadecimal digits, token as text.
+   */
+  heldCheck(leaseSchema: string | undefined): readonly string[];
+}

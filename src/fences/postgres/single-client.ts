@@ -1,0 +1,72 @@
+/** Transactions on a single client of `pg`, which may also be somebody's own. */
+import { UnavailableError } from "../../core/errors.js";
+import type { Row, SqlTransaction } from "../sql-work.js";
+import type { Database, Limits } from "./client.js";
+
+/** The structural subset of a client of `pg`. */
+export interface SingleClient {
+  query(config: string | { text: string; values: unknown[] }): Promise<unknown>;
+}
+
+// A statement that is a transaction by itself begins with it.
+const IS_FREE = "SELECT now() = statement_timestamp() AS free";
+
+/** A database of one connection, whose transactions take turns. */
+export function singleClient(client: SingleClient): Database {
+  let tail: Promise<unknown> = Promise.resolve();
+  return {
+    begin(work, limits) {
+      const turn = inTurn(tail, limits).then(() => begin(client, work));
+      tail = Promise.allSettled([tail, turn]);
+      return turn;
+    },
+  };
+}
+
+async function inTurn(tail: Promise<unknown>, { patience }: Limits): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    const end = (): void =>
+      reject(new UnavailableError("the client was not free in time", { backend: "postgres" }));
+    patience.addEventListener("abort", end, { once: true });
+    void tail.then(() => {
+      patience.removeEventListener("abort", end);
+      resolve();
+    });
+  });
+}
+
+async function begin<R>(
+  client: SingleClient,
+  work: (transaction: SqlTransaction) => Promise<R>,
+): Promise<R> {
+  const query = async (text: string, values?: readonly unknown[]) => {
+    const answer = await client.query(values === undefined ? text : { text, values: [...values] });
+    return { rows: rowsOf(answer), command: (answer as { command?: unknown }).command };
+  };
+  const { rows: [row] } = await query(IS_FREE);
+  if (row?.["free"] !== true) {
+    throw new UnavailableError(
+      "this client is in a transaction of its owner: use fence.within(client, handle) in it",
+      { backend: "postgres", retryable: false },
+    );
+  }
+  await query("BEGIN");
+  let result: R;
+  try {
+    result = await work({ native: client, query });
+  } catch (error) {
+    await query("ROLLBACK").catch(() => undefined);
+    throw error;
+  }
+  const { command } = await query("COMMIT");
+  if (command !== "ROLLBACK") return result;
+  throw new UnavailableError("a statement in the transaction failed: all of it was rolled back", {
+    backend: "postgres",
+  });
+}
+
+function rowsOf(answer: unknown): readonly Row[] {
+  if (Array.isArray(answer)) return answer as readonly Row[];
+  const { rows } = (answer ?? {}) as { rows?: unknown };
+  return Array.isArray(rows) ? (rows as readonly Row[]) : [];
+}

@@ -1,0 +1,90 @@
+/** What the page does when somebody steps through it. It asks nothing of any network. */
+export const SCRIPT = `
+"use strict";
+const panels = [...document.querySelectorAll("section.panel")];
+let active = Math.max(0, panels.findIndex((panel) => panel.classList.contains("active")));
+const at = panels.map(() => -1);
+
+function rowsOf(nth) {
+  return [...panels[nth].querySelectorAll("tbody tr")];
+}
+
+function activate(nth, focus) {
+  active = Math.max(0, Math.min(panels.length - 1, nth));
+  panels.forEach((panel, i) => panel.classList.toggle("active", i === active));
+  if (focus) panels[active].focus();
+}
+
+function show(nth, row) {
+  const rows = rowsOf(nth);
+  if (rows.length === 0) return;
+  const next = Math.max(0, Math.min(rows.length - 1, row));
+  for (const one of rows) {
+    one.removeAttribute("aria-current");
+    one.classList.remove("conflicts");
+  }
+  at[nth] = next;
+  const chosen = rows[next];
+  chosen.setAttribute("aria-current", "step");
+  const box = chosen.closest(".rows");
+  box.scrollTop = chosen.offsetTop - box.clientHeight / 2;
+  const cursor = panels[nth].querySelector(".cursor");
+  for (const end of ["x1", "x2"]) cursor.setAttribute(end, chosen.dataset.x);
+  panels[nth].querySelector("output").textContent =
+    (next + 1) + "/" + rows.length + "  " +
+    [...chosen.cells].map((cell) => cell.textContent).join("  ");
+}
+
+/** The table, with the two that conflict. */
+function conflict(nth, other) {
+  panels[nth].querySelector("details").open = true;
+  if (other === undefined) return;
+  const row = rowsOf(nth)[Number(other)];
+  row.classList.add("conflicts");
+  panels[nth].querySelector("output").textContent += "  ⇄  " + row.cells[2].textContent;
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.altKey || event.ctrlKey || event.metaKey) return;
+  const steps = { ArrowRight: 1, ArrowLeft: -1, PageDown: 10, PageUp: -10 };
+  const rows = rowsOf(active).length;
+  if (event.key in steps) show(active, at[active] + steps[event.key]);
+  else if (event.key === "Home") show(active, 0);
+  else if (event.key === "End") show(active, rows - 1);
+  else if (/^[1-9]$/.test(event.key) && Number(event.key) <= panels.length) {
+    activate(Number(event.key) - 1, true);
+  } else return;
+  event.preventDefault();
+});
+
+panels.forEach((panel, nth) => {
+  panel.addEventListener("focusin", () => activate(nth, false));
+  panel.addEventListener("click", (event) => {
+    activate(nth, false);
+    const row = event.target.closest("tbody tr");
+    if (row !== null) return show(nth, rowsOf(nth).indexOf(row));
+    const button = event.target.closest("button");
+    if (button === null) return;
+    if (button.dataset.step !== undefined) show(nth, at[nth] + Number(button.dataset.step));
+    if (button.dataset.row !== undefined) {
+      show(nth, Number(button.dataset.row));
+      conflict(nth, button.dataset.with);
+    }
+    if (button.dataset.save !== undefined) save(panel, button.dataset.save);
+  });
+});
+
+/** The picture as a file of its own, with its style in it. */
+function save(panel, name) {
+  const svg = panel.querySelector(".scroll > svg").cloneNode(true);
+  const style = document.createElementNS("http://www.w3.org/2000/svg", "style");
+  style.textContent = document.querySelector("style").textContent + "svg{background:var(--ground)}";
+  svg.prepend(style);
+  const text = new XMLSerializer().serializeToString(svg);
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" }));
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+`;

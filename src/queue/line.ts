@@ -1,0 +1,319 @@
+/**
+ * Jobs in line: what is done in the store.
+ *
+ * The row of a key is the lock of its line. Whoever takes, extends or ends a job locks that row for
+ * change, so a key has one running job at most. Whoever adds a job only keeps the row from being
+ * deleted, and so waits for nobody: neither for others that add, nor for the job that runs.
+ *
+ * The row of an empty line is deleted by the one who finds it empty, in this order, since the
+ * other order loses a job:
+ *   1. T looks for jobs of the key, and finds none.   2. A adds one, under the row that is there.
+ *   3. A commits.   4. T deletes the row: nobody finds A's job.
+ * So T first locks the row against those who add, and then looks.
+ *
+ * The order of a key is that of `seq`. Of two transactions that add at the same time either may be
+ * first; one that began after the other's commit comes later.
+ */
+import { SupersededError } from "../core/errors.js";
+import { toToken, type FencingToken } from "../core/token.js";
+import { nextToken, nextTokenHere } from "../sql/counter.js";
+import { bigintOf, numberOf, orNull, textOf } from "../sql/reading.js";
+import { forChange, forChangeSkipLocked, forShareOfKey } from "../sql/row-locks.js";
+import { insertNew, Shortcut, type Script, type SqlRow } from "../sql/script.js";
+import { forUpdateSkipLocked, now, own, sql } from "../sql/statement.js";
+
+/** A line that may have jobs which are not committed is looked at again so soon, milliseconds. */
+const LOOK_AGAIN_MS = 250;
+
+/** A job to add; checked. */
+export interface AddedJob {
+  readonly queue: string;
+  readonly key: string;
+  readonly id: string;
+  readonly payload: string;
+  readonly delayMs: number;
+}
+
+/** Who takes. */
+export interface Taker {
+  readonly queue: string;
+  readonly holder: string;
+  readonly worker: string;
+  readonly leaseMs: number;
+  readonly maxTries: number;
+}
+
+/** A job that was taken. */
+export interface TakenJob {
+  readonly key: string;
+  readonly seq: bigint;
+  readonly id: string;
+  readonly payload: string;
+  readonly token: FencingToken;
+  readonly tries: number;
+}
+
+/** The answer to a take. */
+export interface Taking {
+  readonly job: TakenJob | null;
+  /** Milliseconds until a job may be there, as far as is known now. */
+  readonly inMs: number | null;
+}
+
+/** Who ends or extends. */
+export interface Running {
+  readonly queue: string;
+  readonly key: string;
+  readonly seq: bigint;
+  readonly holder: string;
+  readonly token: FencingToken;
+}
+
+/** The name that a job's token belongs to. */
+export function scopeOf(queue: string, key: string): string {
+  return `${queue}/${key}`;
+}
+
+/** Adds a job; false where its id is there already. */
+export function* addJob({ queue, key, id, payload, delayMs }: AddedJob): Script<boolean> {
+  const isNew = yield* insertNew(sql`INSERT INTO ${own("queue_job")}
+    (queue, job_key, id, payload, state, added_ms, due_ms, tries)
+    VALUES (${queue}, ${key}, ${id}, ${payload}, 'waiting', ${now}, ${now} + ${delayMs}, 0)`);
+  if (isNew) yield* keepKey(queue, key);
+  return isNew;
+}
+
+/** Makes the row of a key, and keeps it from being deleted until this transaction ends. */
+function* keepKey(queue: string, key: string): Script<void> {
+  for (;;) {
+    yield* insertNew(sql`INSERT INTO ${own("queue_key")} (queue, job_key, ready_ms, until_ms)
+      VALUES (${queue}, ${key}, 0, 0)`);
+    const [row] = yield sql`SELECT 1 AS kept FROM ${own("queue_key")}
+      WHERE queue = ${queue} AND job_key = ${key} ${forShareOfKey}`;
+    // It may have been deleted in between.
+    if (row !== undefined) return;
+  }
+}
+
+/** Takes the first job of the key whose turn it is. */
+export function* takeJob(taker: Taker): Script<Taking> {
+  const job = yield* takeAtOnce(taker);
+  if (job !== undefined) return { job, inMs: null };
+  for (;;) {
+    const [free] = yield sql`SELECT job_key FROM ${own("queue_key")}
+      WHERE queue = ${taker.queue} AND ready_ms <= ${now}
+      ORDER BY ready_ms LIMIT 1 ${forChangeSkipLocked}`;
+    if (free === undefined) return { job: null, inMs: yield* untilReady(taker.queue) };
+    const key = textOf(free["job_key"]);
+    const head = yield* headOf(taker.queue, key);
+    if (head === undefined) yield* leaveLine(taker.queue, key);
+    else if (head.dueInMs > 0) yield* lookAgain(taker.queue, key, head.dueInMs);
+    else if (head.tries >= taker.maxTries) yield* setAside(head, NEVER_ENDED);
+    else return { job: yield* grant(taker, key, head), inMs: null };
+  }
+}
+
+/**
+ * As a take goes mostly: two statements. Jobs are seen in the second as they were when it began,
+ * so what it changes is looked at again as it is, and where that is another state nothing comes of
+ * it but a token that nobody gets.
+ */
+function* takeAtOnce({ queue, holder, worker, leaseMs, maxTries }: Taker): Script<
+  TakenJob | undefined
+> {
+  const [free] = yield new Shortcut(sql`SELECT job_key FROM ${own("queue_key")}
+    WHERE queue = ${queue} AND ready_ms <= ${now}
+    ORDER BY ready_ms LIMIT 1 ${forChangeSkipLocked}`);
+  if (free === undefined) return undefined;
+  const key = textOf(free["job_key"]);
+  const next = nextTokenHere(scopeOf(queue, key));
+  const [row] = yield new Shortcut(sql`WITH line AS (
+      SELECT 1 AS free FROM ${own("queue_key")} WHERE queue = ${queue} AND job_key = ${key}
+        AND ready_ms <= ${now} ${forChangeSkipLocked}),
+    head AS (
+      SELECT j.seq FROM line, ${own("queue_job")} j
+      WHERE j.queue = ${queue} AND j.job_key = ${key} AND j.state = 'waiting'
+      ORDER BY j.seq LIMIT 1),
+    counter AS (
+      UPDATE ${own("queue_counter")} SET token = ${next.token}
+      WHERE slot = ${next.slot} AND EXISTS (SELECT 1 FROM head) RETURNING token),
+    job AS (
+      UPDATE ${own("queue_job")} j SET tries = j.tries + 1, token = counter.token
+      FROM head, counter WHERE j.seq = head.seq AND j.state = 'waiting' AND j.due_ms <= ${now}
+        AND j.tries < ${maxTries} RETURNING j.seq, j.id, j.payload, j.tries, j.token)
+    UPDATE ${own("queue_key")} k SET holder = ${holder}, worker = ${worker}, token = job.token,
+      seq = job.seq, ready_ms = ${now} + ${leaseMs}, until_ms = ${now} + ${leaseMs}
+    FROM job WHERE k.queue = ${queue} AND k.job_key = ${key}
+    RETURNING job.seq, job.id, job.payload, job.tries, job.token`);
+  if (row === undefined) return undefined;
+  return {
+    key,
+    seq: bigintOf(row["seq"]),
+    id: textOf(row["id"]),
+    payload: textOf(row["payload"]),
+    token: toToken(bigintOf(row["token"])),
+    tries: numberOf(row["tries"]),
+  };
+}
+
+const NEVER_ENDED = "taken too often without being completed: its workers died or were too slow";
+
+interface Head {
+  readonly seq: bigint;
+  readonly id: string;
+  readonly payload: string;
+  readonly tries: number;
+  readonly dueInMs: number;
+  readonly reason: string | null;
+}
+
+function* headOf(queue: string, key: string): Script<Head | undefined> {
+  const [row] = yield sql`SELECT seq, id, payload, tries, reason, due_ms - ${now} AS due_in
+    FROM ${own("queue_job")}
+    WHERE queue = ${queue} AND job_key = ${key} AND state = 'waiting' ORDER BY seq LIMIT 1`;
+  if (row === undefined) return undefined;
+  return {
+    seq: bigintOf(row["seq"]),
+    id: textOf(row["id"]),
+    payload: textOf(row["payload"]),
+    tries: numberOf(row["tries"]),
+    dueInMs: numberOf(row["due_in"]),
+    reason: orNull(row["reason"], textOf),
+  };
+}
+
+function* grant(taker: Taker, key: string, head: Head): Script<TakenJob> {
+  const { queue, holder, worker, leaseMs } = taker;
+  const token = yield* nextToken("queue_counter", scopeOf(queue, key));
+  const tries = head.tries + 1;
+  const { seq, id, payload } = head;
+  yield sql`UPDATE ${own("queue_key")} SET holder = ${holder}, worker = ${worker},
+    token = ${token}, seq = ${seq}, ready_ms = ${now} + ${leaseMs}, until_ms = ${now} + ${leaseMs}
+    WHERE queue = ${queue} AND job_key = ${key}`;
+  yield sql`UPDATE ${own("queue_job")} SET tries = ${tries}, token = ${token} WHERE seq = ${seq}`;
+  return { key, seq, id, payload, token, tries };
+}
+
+/** The line seems empty: its row goes, unless somebody is adding to it. */
+function* leaveLine(queue: string, key: string): Script<void> {
+  const [row] = yield sql`SELECT 1 AS free FROM ${own("queue_key")}
+    WHERE queue = ${queue} AND job_key = ${key} ${forUpdateSkipLocked}`;
+  if (row === undefined) return yield* lookAgain(queue, key, LOOK_AGAIN_MS);
+  // Only now is the answer certain.
+  if ((yield* headOf(queue, key)) !== undefined) return;
+  yield sql`DELETE FROM ${own("queue_key")} WHERE queue = ${queue} AND job_key = ${key}`;
+}
+
+function* lookAgain(queue: string, key: string, inMs: number): Script<void> {
+  yield sql`UPDATE ${own("queue_key")} SET holder = NULL, until_ms = 0,
+    ready_ms = ${now} + ${inMs} WHERE queue = ${queue} AND job_key = ${key}`;
+}
+
+function* setAside({ seq, reason }: Pick<Head, "seq" | "reason">, why: string): Script<void> {
+  yield sql`UPDATE ${own("queue_job")} SET state = 'dead', ended_ms = ${now},
+    reason = ${reason ?? why} WHERE seq = ${seq}`;
+}
+
+function* untilReady(queue: string): Script<number | null> {
+  const [row] = yield sql`SELECT min(ready_ms) - ${now} AS ready_in FROM ${own("queue_key")}
+    WHERE queue = ${queue} AND ready_ms > ${now}`;
+  return orNull(row?.["ready_in"], numberOf);
+}
+
+/** Whether the row still shows this holder, and its time is not over. Locks it. */
+function* lockIfHeld({ queue, key, holder, token }: Running): Script<SqlRow | "held" | undefined> {
+  const [row] = yield sql`SELECT holder, token, CASE WHEN until_ms > ${now} THEN 1 ELSE 0 END
+    AS lives FROM ${own("queue_key")} WHERE queue = ${queue} AND job_key = ${key} ${forChange}`;
+  if (row === undefined || row["holder"] === null) return undefined;
+  const isMine = textOf(row["holder"]) === holder && bigintOf(row["token"]) === token;
+  return isMine && numberOf(row["lives"]) === 1 ? "held" : row;
+}
+
+/** Sets the lease anew, from now; false when it is over. */
+export function* extendJob(running: Running, leaseMs: number): Script<boolean> {
+  if ((yield* lockIfHeld(running)) !== "held") return false;
+  yield sql`UPDATE ${own("queue_key")} SET ready_ms = ${now} + ${leaseMs},
+    until_ms = ${now} + ${leaseMs}
+    WHERE queue = ${running.queue} AND job_key = ${running.key}`;
+  return true;
+}
+
+/** Completes a job that may be completed already: an earlier answer may have been lost. */
+export function* completeOnce(running: Running): Script<void> {
+  const { queue, key, seq, holder, token } = running;
+  const [done] = yield new Shortcut(sql`WITH line AS (
+      UPDATE ${own("queue_key")} SET holder = NULL, until_ms = 0, ready_ms = ${now}
+      WHERE queue = ${queue} AND job_key = ${key} AND holder = ${holder} AND token = ${token}
+        AND until_ms > ${now} RETURNING 1 AS held)
+    UPDATE ${own("queue_job")} SET state = 'done', ended_ms = ${now}
+    WHERE seq = ${seq} AND EXISTS (SELECT 1 FROM line) RETURNING 1 AS done`);
+  if (done === undefined && !(yield* isDone(running))) yield* completeJob(running);
+}
+
+/** @throws SupersededError unless the row shows this holder, and its time is not over. */
+export function* completeJob(running: Running): Script<void> {
+  const seen = yield* lockIfHeld(running);
+  if (seen !== "held") throw superseded(running, seen, "complete");
+  yield sql`UPDATE ${own("queue_job")} SET state = 'done', ended_ms = ${now}
+    WHERE seq = ${running.seq}`;
+  yield* lookAgain(running.queue, running.key, 0);
+}
+
+/** Whether the job was completed with this token. */
+export function* isDone({ seq, token }: Running): Script<boolean> {
+  const [row] = yield sql`SELECT 1 AS done FROM ${own("queue_job")}
+    WHERE seq = ${seq} AND state = 'done' AND token = ${token}`;
+  return row !== undefined;
+}
+
+/** How a failed job goes on. */
+export interface Failure {
+  readonly reason: string;
+  readonly retryInMs: number;
+  readonly maxTries: number;
+}
+
+/** Puts a job back to the head of its line, or aside. @throws SupersededError as `completeJob`. */
+export function* failJob(running: Running, failure: Failure): Script<"retry" | "dead"> {
+  const seen = yield* lockIfHeld(running);
+  if (seen !== "held") throw superseded(running, seen, "fail");
+  const { reason, retryInMs, maxTries } = failure;
+  const { queue, key, seq } = running;
+  const [row] = yield sql`SELECT tries FROM ${own("queue_job")} WHERE seq = ${seq}`;
+  if (numberOf(row?.["tries"] ?? 0) >= maxTries) {
+    yield* setAside({ seq, reason }, reason);
+    yield* lookAgain(queue, key, 0);
+    return "dead";
+  }
+  yield sql`UPDATE ${own("queue_job")} SET reason = ${reason}, due_ms = ${now} + ${retryInMs}
+    WHERE seq = ${seq}`;
+  yield* lookAgain(queue, key, retryInMs);
+  return "retry";
+}
+
+/** Puts a dead job back into its place in line; false where there is none with this id. */
+export function* reviveJob(queue: string, id: string): Script<boolean> {
+  const [row] = yield sql`SELECT seq, job_key FROM ${own("queue_job")}
+    WHERE queue = ${queue} AND id = ${id} AND state = 'dead' ${forChange}`;
+  if (row === undefined) return false;
+  yield sql`UPDATE ${own("queue_job")} SET state = 'waiting', tries = 0, due_ms = ${now},
+    ended_ms = NULL WHERE seq = ${bigintOf(row["seq"])}`;
+  yield* keepKey(queue, textOf(row["job_key"]));
+  return true;
+}
+
+function superseded(
+  { queue, key, holder, token }: Running,
+  seen: SqlRow | undefined,
+  doing: string,
+): SupersededError {
+  const resource = scopeOf(queue, key);
+  const mark =
+    seen === undefined
+      ? undefined
+      : { holder: textOf(seen["holder"]), token: bigintOf(seen["token"]) };
+  const isOther = mark !== undefined && mark.holder !== holder;
+  const why = isOther ? `it was taken again with token ${mark.token}` : "its lease is over";
+  const text = `cannot ${doing} the job of ${JSON.stringify(resource)} with token ${token}: ${why}`;
+  return new SupersededError(text, { resource, token, ...(isOther ? { mark } : {}) });
+}

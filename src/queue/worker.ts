@@ -1,0 +1,105 @@
+/** Working jobs off: takes one after the other, as many at a time as is allowed. */
+import { whenAborted } from "../core/aborting.js";
+import { isNoAnswer } from "../core/call.js";
+import { UnavailableError } from "../core/errors.js";
+import type { Runtime } from "../core/runtime.js";
+import { jittered, restFor, type Rest } from "../sql/rest.js";
+import type { HeldJob, Job, QueueDialect } from "./job.js";
+import type { WorkTerms } from "./options.js";
+
+/** A job, or how long until there may be one. */
+export interface Taken<K extends QueueDialect> {
+  readonly job: HeldJob<K> | null;
+  readonly inMs: number | null;
+}
+
+/** What the work is made of. */
+export interface WorkParts<K extends QueueDialect> {
+  readonly runtime: Runtime;
+  readonly take: () => Promise<Taken<K>>;
+  readonly handler: (job: Job<K>) => unknown;
+  readonly terms: WorkTerms;
+  /** The queue is being closed. */
+  readonly closing: AbortSignal;
+}
+
+/** Resolves when the signal has aborted and nothing runs any more. */
+export async function workOff<K extends QueueDialect>(parts: WorkParts<K>): Promise<void> {
+  const { runtime, terms, closing } = parts;
+  const { signal: stop, unlisten } = eitherOf(terms.signal, closing);
+  const running = new Set<Promise<void>>();
+  let resting: Rest | undefined;
+  let ends = 0;
+  const rest = async (ms: number): Promise<void> => {
+    resting = restFor(runtime, ms, stop);
+    await resting.over;
+  };
+  try {
+    while (!stop.aborted) {
+      if (running.size >= terms.concurrency) {
+        await Promise.race(running);
+        continue;
+      }
+      const before = ends;
+      const next = await takeNext(parts);
+      if (next.job === null) {
+        // A job that ended meanwhile may have been in the way of the next of its key.
+        if (ends > before) continue;
+        await rest(Math.min(jittered(runtime, terms.pollMs), Math.max(1, next.inMs ?? Infinity)));
+        continue;
+      }
+      const done = runJob(next.job, parts).finally(() => {
+        running.delete(done);
+        ends += 1;
+        // Its key may have a further job.
+        resting?.end();
+      });
+      running.add(done);
+    }
+  } finally {
+    unlisten();
+    await Promise.all(running);
+  }
+}
+
+async function takeNext<K extends QueueDialect>({ take, terms }: WorkParts<K>): Promise<Taken<K>> {
+  try {
+    return await take();
+  } catch (error) {
+    const isHopeless = error instanceof UnavailableError && !error.retryable;
+    if (!isNoAnswer(error) || isHopeless) throw error;
+    terms.onError(error);
+    return { job: null, inMs: null };
+  }
+}
+
+/** Never rejects: what fails is told, and the lease ends what could not be ended. */
+async function runJob<K extends QueueDialect>(
+  job: HeldJob<K>,
+  { handler, terms }: WorkParts<K>,
+): Promise<void> {
+  job.keep();
+  try {
+    try {
+      await handler(job);
+      await job.settle();
+    } catch (error) {
+      terms.onError(error);
+      await job.giveBack(error);
+    }
+  } catch (error) {
+    terms.onError(error);
+  } finally {
+    job.end();
+  }
+}
+
+/** `AbortSignal.any` would be kept by a signal that lives as long as the process. */
+function eitherOf(
+  first: AbortSignal | undefined,
+  second: AbortSignal,
+): { readonly signal: AbortSignal; readonly unlisten: () => void } {
+  const either = new AbortController();
+  const ends = [first, second].map((one) => whenAborted(one, () => either.abort()));
+  return { signal: either.signal, unlisten: () => ends.forEach((end) => end()) };
+}

@@ -1,0 +1,102 @@
+/** Options of a schedule, checked before any input or output. */
+import { parseDuration, type Duration } from "../core/duration.js";
+import { ArgumentTypeError } from "../core/errors.js";
+import { checkName } from "../core/names.js";
+import { checkSignal, checkWord } from "../core/options.js";
+import type { SqlStoreOptions } from "../sql/store.js";
+import { wholeNumber } from "../sql/whole-number.js";
+import type { Crashed, Overlap } from "./fires.js";
+
+/** What becomes of fires whose time passed while no replica was there. */
+export type Missed = "skip" | "last" | "all";
+
+/** Options of `schedule`. */
+export interface ScheduleOptions extends SqlStoreOptions {
+  /** Time zone of the expression. Default UTC, so that all replicas agree. */
+  readonly timeZone?: string;
+  /**
+   * What becomes of fires that were missed by more than `late`: `skip` them, run the `last` one, or
+   * `all`, the oldest first. Default `skip`.
+   */
+  readonly missed?: Missed;
+  /** Most missed fires that `all` makes up for: the latest ones. Default 100. */
+  readonly missedLimit?: number;
+  /** A fire that is this late is not missed yet. Default 1 min. */
+  readonly late?: Duration;
+  /**
+   * What becomes of a fire while a run of the schedule lasts: `skip` it, `wait` for the run, or
+   * `allow` both. Default `skip`.
+   */
+  readonly overlap?: Overlap;
+  /** A run whose process died: `rerun` it after its lease, or `leave` it. Default `rerun`. */
+  readonly crashed?: Crashed;
+  /** How often a run is begun at most. Default 3. */
+  readonly maxTries?: number;
+  /** How long others wait for a run whose process died. Default 30 s. */
+  readonly lease?: Duration;
+  /** How long fires that have ended are kept, for people. Default 7 days (168 h). */
+  readonly keepFires?: Duration;
+  /** Says who it is, for people who look at the store. Default: host and pid. */
+  readonly worker?: string;
+  /** Ends the schedule in this process, after the runs that last. */
+  readonly signal?: AbortSignal;
+  /** Told what the work threw, and what the store failed with; the schedule goes on. */
+  readonly onError?: (error: unknown) => void;
+}
+
+/** Checked options. */
+export interface ScheduleTerms {
+  readonly missed: Missed;
+  readonly missedLimit: number;
+  readonly lateMs: number;
+  readonly overlap: Overlap;
+  readonly crashed: Crashed;
+  readonly maxTries: number;
+  readonly leaseMs: number;
+  readonly keepMs: number;
+  readonly worker: string | undefined;
+  readonly signal: AbortSignal | undefined;
+  readonly onError: (error: unknown) => void;
+}
+
+const DAY_MS = 86_400_000;
+
+/** @throws TypeError or RangeError naming option and value. */
+export function scheduleTerms(options: ScheduleOptions): ScheduleTerms {
+  const { missed = "skip", overlap = "skip", crashed = "rerun", worker } = options;
+  const { onError = () => undefined } = options;
+  if (typeof onError !== "function") throw new ArgumentTypeError("onError", onError, "a function");
+  const limits = { zero: true, maxMs: 3_650 * DAY_MS };
+  return {
+    missed: checkWord(missed, "missed", ["skip", "last", "all"]),
+    missedLimit: wholeNumber(options.missedLimit ?? 100, "missedLimit", 10_000),
+    lateMs: parseDuration(options.late ?? "1m", "late", { minMs: 1, maxMs: 365 * DAY_MS }),
+    overlap: checkWord(overlap, "overlap", ["skip", "wait", "allow"]),
+    crashed: checkWord(crashed, "crashed", ["rerun", "leave"]),
+    maxTries: wholeNumber(options.maxTries ?? 3, "maxTries", 1_000_000),
+    leaseMs: parseDuration(options.lease ?? "30s", "lease", { minMs: 100, maxMs: DAY_MS }),
+    keepMs: parseDuration(options.keepFires ?? "168h", "keepFires", limits),
+    worker: worker === undefined ? undefined : checkName(worker, "worker"),
+    signal: checkSignal(options.signal),
+    onError,
+  };
+}
+
+/** Times of a cron expression. */
+export interface Times {
+  latest(most: number, nowMs: number): readonly number[];
+}
+
+/** Fires after `uptoMs` that are to run at `nowMs`, the oldest first. */
+export function dueFires(
+  times: Times,
+  { missed, missedLimit, lateMs }: ScheduleTerms,
+  uptoMs: number,
+  nowMs: number,
+): readonly number[] {
+  const open = times.latest(missedLimit, nowMs).filter((ms) => ms > uptoMs);
+  if (missed === "all") return open;
+  const inTime = open.filter((ms) => ms > nowMs - lateMs);
+  // One that is in time runs anyway, and is the last one then.
+  return inTime.length > 0 || missed === "skip" ? inTime : open.slice(-1);
+}

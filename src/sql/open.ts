@@ -1,0 +1,292 @@
+/** Opens the store of a pattern: by URL, or over a client of the caller's. */
+import { parseDuration } from "../core/duration.js";
+import { ArgumentRangeError, ArgumentTypeError } from "../core/errors.js";
+import { checkObject } from "../core/options.js";
+import type { Runtime } from "../core/runtime.js";
+import type { MysqlPool } from "../drivers/mysql/client.js";
+import type { MysqlDatabase } from "../drivers/mysql/database.js";
+import * as mysqlErrors from "../drivers/mysql/errors.js";
+import { adoptMysql, openMysql } from "../drivers/mysql/open.js";
+import type { PgPool, PostgresSql } from "../drivers/postgres/client.js";
+import type { PostgresDatabase } from "../drivers/postgres/database.js";
+import * as postgresErrors from "../drivers/postgres/errors.js";
+import { adoptPostgres, openPostgres } from "../drivers/postgres/open.js";
+import type { UserSqliteDatabase } from "../drivers/sqlite/database.js";
+import { explainSqlite, isBusy } from "../drivers/sqlite/errors.js";
+import { adoptSqlite, openSqlite } from "../drivers/sqlite/open.js";
+import { platform } from "../platform/index.js";
+import { machine } from "../platform/machine.js";
+import { prepare } from "./preparation.js";
+import type { ServerDialect } from "./server-scripts.js";
+import { ServerStore, type ServerParts } from "./server-store.js";
+import { sqliteClock } from "./sqlite-clock.js";
+import { SqliteStore } from "./sqlite-store.js";
+import type { SqliteConnection } from "./sqlite-tx.js";
+import type { Dialect } from "./statement.js";
+import type { SqlStore, SqlStoreOptions } from "./store.js";
+import { checkSchema, type TablePlan } from "./tables.js";
+
+/**
+ * Where a pattern keeps its records: `sqlite:PATH`, `postgres://…` or `mysql://…`; or a client of
+ * the caller's: a database object of better-sqlite3 or node:sqlite, a pool of `pg` or an instance
+ * of `postgres`, a pool of `mysql2`.
+ */
+export type SqlTarget = string | UserSqliteDatabase | PgPool | PostgresSql | MysqlPool;
+
+/** The dialect of a URL, or of a client by its shape. */
+export type DialectOf<T> = T extends string
+  ? DialectOfUrl<T>
+  : T extends UserSqliteDatabase
+    ? "sqlite"
+    : T extends MysqlPool
+      ? "mysql"
+      : "postgres";
+
+type DialectOfUrl<U extends string> = string extends U
+  ? Dialect
+  : U extends `sqlite:${string}`
+    ? "sqlite"
+    : U extends `postgres://${string}` | `postgresql://${string}`
+      ? "postgres"
+      : U extends `mysql://${string}` | `mariadb://${string}`
+        ? "mysql"
+        : never;
+
+const KNOWN = "a URL (sqlite:PATH postgres:// mysql://), or a client of a SQL database";
+const DEFAULT_TIMEOUT_MS = 10_000;
+
+/**
+ * A store with a pattern's tables in it; with null, of a pattern that has none.
+ *
+ * @throws TypeError or RangeError for a wrong target or option; a URL may carry a password, so only
+ *   its scheme is repeated. UnavailableError when the store cannot be opened, its client library is
+ *   missing, or the tables are missing or of a newer version.
+ */
+export async function openSqlStore<T extends SqlTarget>(
+  target: T,
+  plan: TablePlan | null,
+  options: SqlStoreOptions = {},
+): Promise<SqlStore<DialectOf<T>>> {
+  const terms = checkOptions(options);
+  const opened =
+    typeof target === "string" ? await openUrl(target, terms) : await openClient(target, terms);
+  try {
+    const { migrate, runtime } = terms;
+    if (plan !== null) await prepare(opened, plan, { migrate, newId: () => runtime.random.id() });
+  } catch (error) {
+    await opened.close();
+    throw error;
+  }
+  return opened as unknown as SqlStore<DialectOf<T>>;
+}
+
+interface Terms {
+  readonly schema: string | undefined;
+  readonly migrate: boolean;
+  readonly timeoutMs: number;
+  readonly runtime: Runtime;
+}
+
+type AnyStore = SqliteStore | ServerStore<ServerDialect>;
+
+function checkOptions(options: SqlStoreOptions): Terms {
+  checkObject(options, "options");
+  const { schema, migrate = true, timeout = DEFAULT_TIMEOUT_MS, runtime = platform() } = options;
+  if (schema !== undefined) checkSchema(schema);
+  if (typeof migrate !== "boolean") throw new ArgumentTypeError("migrate", migrate, "a boolean");
+  const timeoutMs = parseDuration(timeout, "timeout", { minMs: 1, maxMs: 86_400_000 });
+  return { schema, migrate, timeoutMs, runtime };
+}
+
+async function openUrl(url: string, terms: Terms): Promise<AnyStore> {
+  const scheme = /^[a-z]+(?=:)/i.exec(url)?.[0].toLowerCase();
+  switch (scheme) {
+    case "sqlite": {
+      const path = url.slice("sqlite:".length);
+      if (path === "" || /^\/\/[^/]/.test(path)) {
+        const must = '"sqlite:" and a path, such as sqlite:./jobs.db or sqlite:/var/lib/jobs.db';
+        throw new ArgumentTypeError("target", url, must);
+      }
+      return await openFile(path, terms);
+    }
+    case "postgres":
+    case "postgresql":
+      return overPostgres(await openPostgres(url), terms);
+    case "mysql":
+    case "mariadb":
+      return overMysql(await openMysql(url), terms);
+    default:
+      throw new ArgumentTypeError("target", scheme === undefined ? url : `${scheme}:…`, KNOWN);
+  }
+}
+
+async function openClient(client: unknown, terms: Terms): Promise<AnyStore> {
+  const has = (name: string): boolean =>
+    typeof (client as Record<string, unknown> | null | undefined)?.[name] === "function";
+  if (has("prepare") && has("exec")) {
+    const connection = adoptSqlite(client, "target");
+    return await overSqlite(connection, false, terms);
+  }
+  if (has("getConnection")) return overMysql(adoptMysql(client as MysqlPool, "target"), terms);
+  if (has("query") || has("unsafe"))
+    return overPostgres(adoptPostgres(client as PgPool, "target"), terms);
+  throw new ArgumentTypeError("target", client, KNOWN);
+}
+
+async function openFile(path: string, terms: Terms): Promise<SqliteStore> {
+  refuseSchema(terms);
+  const connection = await openSqlite(path);
+  try {
+    // A file that others use already keeps its journal.
+    const isNew = connection.prepare("PRAGMA page_count").get() as { page_count: bigint };
+    if (isNew.page_count === 0n) connection.prepare("PRAGMA journal_mode = WAL").get();
+  } catch (error) {
+    // Another process is at it.
+    if (!isBusy(error)) throw explain(connection.file)(error, "open the SQLite database", false);
+  }
+  await flushAtCommit(connection, terms);
+  return await overSqlite(connection, true, terms);
+}
+
+/**
+ * In WAL mode some builds flush nothing at COMMIT: power loss would take back what was promised.
+ * Saying so reads the file, which another process that is just opening it may have locked.
+ */
+async function flushAtCommit(connection: SqliteConnection, terms: Terms): Promise<void> {
+  const { clock, timers, random } = terms.runtime;
+  const untilMs = clock.monotonicMs() + terms.timeoutMs;
+  for (;;) {
+    try {
+      return connection.exec("PRAGMA synchronous = FULL");
+    } catch (error) {
+      if (isBusy(error) && clock.monotonicMs() < untilMs) {
+        await new Promise<void>((resolve) => timers.after(1 + random.uniform() * 8, resolve));
+        continue;
+      }
+      connection.close();
+      throw explain(connection.file)(error, "open the SQLite database", false);
+    }
+  }
+}
+
+const explain =
+  (file: string) =>
+  (error: unknown, during: string, committing: boolean): ReturnType<typeof explainSqlite> =>
+    explainSqlite(error, { file, during, committing, backend: "sqlite" });
+
+async function overSqlite(
+  connection: ReturnType<typeof adoptSqlite>,
+  ownsConnection: boolean,
+  terms: Terms,
+): Promise<SqliteStore> {
+  refuseSchema(terms);
+  const { runtime, timeoutMs } = terms;
+  const here = await machine();
+  return new SqliteStore(
+    {
+      runtime,
+      connection,
+      ownsConnection,
+      adopt: (database) => adoptSqlite(database, "tx"),
+      isBusy,
+      explain: explain(connection.file),
+      clock: () => sqliteClock(here, runtime.clock),
+    },
+    timeoutMs,
+  );
+}
+
+function refuseSchema({ schema }: Terms): void {
+  if (schema === undefined) return;
+  throw new ArgumentRangeError(
+    "schema",
+    schema,
+    "left out on SQLite, whose tables lie in the file",
+  );
+}
+
+/** Out of the statement's time, which is that of the transaction. */
+const QUERY_CANCELED = "57014";
+
+function overPostgres(
+  database: PostgresDatabase,
+  { runtime, timeoutMs, schema }: Terms,
+): ServerStore<ServerDialect> {
+  const { endsSession, explainPostgres, isContention, sqlState } = postgresErrors;
+  const parts: ServerParts<"postgres"> = {
+    dialect: "postgres",
+    runtime,
+    begin: (work, ms, limits) =>
+      database.begin(async (transaction) => {
+        await transaction.query(`${postgresSettings(ms)};
+          SET LOCAL idle_in_transaction_session_timeout = ${ms}`);
+        const query = (text: string, values?: readonly unknown[]) =>
+          transaction.query(text, values as readonly string[] | undefined);
+        return await work({ native: transaction.native, query });
+      }, limits),
+    // One message, which the server takes for one transaction, and answers once.
+    alone: (text, ms, limits) => database.run(`${postgresSettings(ms)}; ${text}`, [], limits),
+    isContention,
+    isDuplicate: (error) => sqlState(error) === "23505",
+    endsSession,
+    refusesStatement: (error) => {
+      const state = sqlState(error);
+      return state !== undefined && state !== QUERY_CANCELED && !endsSession(error);
+    },
+    isForbidden: (error) => sqlState(error) === "42501",
+    explain: explainPostgres,
+    close: database.close,
+  };
+  return new ServerStore(parts, schema, timeoutMs);
+}
+
+/** First in each transaction, whatever the session's defaults are. */
+function postgresSettings(ms: number): string {
+  return `SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;
+    SET LOCAL statement_timeout = ${ms}; SET LOCAL lock_timeout = ${ms}`;
+}
+
+const NO_PERMISSION = [1044, 1142, 1227];
+
+function overMysql(
+  database: MysqlDatabase,
+  { runtime, timeoutMs, schema }: Terms,
+): ServerStore<ServerDialect> {
+  const { endsSession, errorNumber, explainMysql, isContention, wasInterrupted } = mysqlErrors;
+  const parts: ServerParts<"mysql"> = {
+    dialect: "mysql",
+    runtime,
+    begin: (work, ms, limits) => database.begin(work, mysqlTexts(ms), limits),
+    isContention,
+    isDuplicate: (error) => errorNumber(error) === 1062,
+    endsSession,
+    refusesStatement: (error) => {
+      const isCutOff = endsSession(error) || wasInterrupted(error);
+      return errorNumber(error) !== undefined && !isCutOff;
+    },
+    isForbidden: (error) => NO_PERMISSION.includes(errorNumber(error) ?? 0),
+    explain: explainMysql,
+    close: database.close,
+  };
+  return new ServerStore(parts, schema, timeoutMs);
+}
+
+/** Whole seconds is what MySQL counts these in; the statement's time is MariaDB's alone. */
+function mysqlTexts(ms: number) {
+  const seconds = Math.max(1, Math.ceil(ms / 1_000));
+  return {
+    before: [
+      `SET @tenure_wait = @@SESSION.wait_timeout,
+        @tenure_lock = @@SESSION.innodb_lock_wait_timeout,
+        SESSION wait_timeout = ${seconds}, SESSION innodb_lock_wait_timeout = ${seconds}
+        /*M! , @tenure_statement = @@SESSION.max_statement_time,
+        SESSION max_statement_time = ${seconds} */`,
+      "SET TRANSACTION ISOLATION LEVEL READ COMMITTED",
+    ],
+    start: "START TRANSACTION",
+    after: [
+      `SET SESSION wait_timeout = @tenure_wait, SESSION innodb_lock_wait_timeout = @tenure_lock
+        /*M! , SESSION max_statement_time = @tenure_statement */`,
+    ],
+  };
+}

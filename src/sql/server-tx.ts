@@ -1,0 +1,232 @@
+/** Transactions on a server: what work is given, and a caller's own as we use it. */
+import { ArgumentTypeError, UnavailableError } from "../core/errors.js";
+import type { SqlRow, SqlRows } from "./script.js";
+import type { Dialect } from "./statement.js";
+
+/** A transaction as a driver gives it. */
+export interface ServerTransaction {
+  /** The library's own object, on the connection of the transaction. */
+  readonly native: unknown;
+  readonly query: (
+    text: string,
+    values?: readonly unknown[],
+  ) => Promise<{ readonly rows: SqlRows }>;
+}
+
+/** What the work of `transaction` is given on a server. */
+export interface ServerTx {
+  /**
+   * One statement, with the placeholders of the server (`$1` or `?`); answers its rows. Statements
+   * run one after the other. One that fails undoes the transaction, also if its error is caught.
+   */
+  query<R extends object = SqlRow>(text: string, values?: readonly unknown[]): Promise<R[]>;
+  /**
+   * The library's own object on the connection of this transaction, for query builders: a client
+   * of `pg`, the function that `postgres` hands to `begin`, a connection of `mysql2`. Not to be
+   * kept beyond the work: what is sent later runs outside the transaction.
+   */
+  readonly native: unknown;
+}
+
+/** Runs one statement in the caller's transaction; answers rows as its library does. */
+export type RunSql = (text: string, values: unknown[]) => PromiseLike<unknown>;
+
+/**
+ * An open transaction on a server: what work was given; a client of `pg` after BEGIN; what
+ * `postgres` hands to `begin`; a connection of `mysql2` after BEGIN; or a function that runs one
+ * statement in one, for query builders.
+ */
+export type CallersServer =
+  | ServerTx
+  | { query(...args: never[]): unknown }
+  | { unsafe(text: string, values?: never[]): PromiseLike<unknown> }
+  | RunSql;
+
+const ENDS_IT = /^\s*(BEGIN|START|COMMIT|END|ABORT|PREPARE\s+TRANSACTION|ROLLBACK(?!.*\bTO\b))\b/i;
+/** Statements with which MySQL commits what was done before them. */
+const COMMITS =
+  /^\s*(CREATE|ALTER|DROP|TRUNCATE|RENAME|LOCK|UNLOCK|GRANT|REVOKE|ANALYZE|OPTIMIZE)\b/i;
+const TEMPORARY = /^\s*(CREATE|DROP)\s+TEMPORARY\b/i;
+
+/** The transaction of one piece of work. */
+export class ServerWork implements ServerTx {
+  readonly #transaction: ServerTransaction;
+  readonly #dialect: Dialect;
+  readonly #pending = new Set<Promise<unknown>>();
+  /** What statements failed with: the library's errors, not the caller's own. */
+  readonly #failures = new WeakSet<object>();
+  #isOpen = true;
+
+  constructor(transaction: ServerTransaction, dialect: Dialect) {
+    this.#transaction = transaction;
+    this.#dialect = dialect;
+  }
+
+  get native(): unknown {
+    this.#check();
+    return this.#transaction.native;
+  }
+
+  query<R extends object = SqlRow>(text: string, values?: readonly unknown[]): Promise<R[]> {
+    const commits = this.#dialect === "mysql" && COMMITS.test(text) && !TEMPORARY.test(text);
+    if (ENDS_IT.test(text) || commits) {
+      throw new TypeError(`the transaction begins and ends around the work: ${text}`);
+    }
+    this.#check();
+    const answer = this.ask(text, values) as Promise<R[]>;
+    answer.catch((error: unknown) => {
+      if (typeof error === "object" && error !== null) this.#failures.add(error);
+    });
+    return this.keep(answer);
+  }
+
+  /** One statement of our own, as part of what is kept. */
+  async ask(text: string, values?: readonly unknown[]): Promise<SqlRows> {
+    this.#check();
+    return (await this.#transaction.query(text, values)).rows;
+  }
+
+  /**
+   * Keeps something that was begun in this transaction, until it has succeeded: nobody may be
+   * awaiting it, and where it fails it must not be committed over. What was only refused has
+   * changed nothing.
+   */
+  keep<R>(answer: Promise<R>): Promise<R> {
+    this.#pending.add(answer);
+    answer.then(
+      () => this.#pending.delete(answer),
+      (error: unknown) => {
+        const { family } = (error ?? {}) as { family?: unknown };
+        if (family === "refused" || family === "caller") this.#pending.delete(answer);
+      },
+    );
+    return answer;
+  }
+
+  get dialect(): Dialect {
+    return this.#dialect;
+  }
+
+  /** Whether an error is what a statement failed with. */
+  failedWith(error: unknown): boolean {
+    return typeof error === "object" && error !== null && this.#failures.has(error);
+  }
+
+  /** Of no use from here on. Rejects when a statement failed, whether or not it was awaited. */
+  async end(): Promise<void> {
+    this.#isOpen = false;
+    try {
+      await Promise.all(this.#pending);
+    } catch (cause) {
+      const why = cause instanceof Error ? cause.message : String(cause);
+      throw new UnavailableError(`a statement failed, so nothing was committed: ${why}`, {
+        backend: this.#dialect,
+        cause,
+      });
+    }
+  }
+
+  /** Of no use from here on, whatever becomes of its statements. */
+  abandon(): void {
+    this.#isOpen = false;
+  }
+
+  #check(): void {
+    if (!this.#isOpen) throw new TypeError("this transaction has ended");
+  }
+}
+
+/** Runs a statement in an open transaction; answers its rows. */
+export type Ask = (text: string, values: readonly unknown[]) => Promise<SqlRows>;
+
+/**
+ * How to run statements in an open transaction. A caller's own is asked at the first statement
+ * whether it is in one; a function cannot be asked on MySQL.
+ *
+ * @throws TypeError for anything else than a transaction.
+ */
+export function askIn(tx: CallersServer, dialect: "postgres" | "mysql"): Ask {
+  if (tx instanceof ServerWork) return (text, values) => tx.ask(text, values);
+  return dialect === "postgres" ? askPostgres(tx) : askMysql(tx);
+}
+
+type Shape = Readonly<Record<"query" | "execute" | "unsafe" | "savepoint", unknown>> | null;
+
+function askPostgres(tx: unknown): Ask {
+  const given = tx as Shape;
+  if (typeof given?.unsafe === "function") {
+    if (!("savepoint" in given)) throw notIn(tx);
+    return asking(given.unsafe.bind(given) as RunSql);
+  }
+  const isClient = typeof given === "object" && typeof given?.query === "function";
+  if (isClient && "totalCount" in given) throw notIn(tx);
+  if (!isClient && typeof tx !== "function") throw notIn(tx);
+  const { query } = (given ?? {}) as { query?: RunSql };
+  const ask = asking(
+    isClient ? (text, values) => query!.call(given, text, values) : (tx as RunSql),
+  );
+  return onceChecked(ask, async () => {
+    // A statement that is a transaction by itself begins with it.
+    const [row] = await ask("SELECT now() = statement_timestamp() AS is_free", []);
+    if (row?.["is_free"] === true) throw notIn(tx);
+  });
+}
+
+/** However the connection is set. */
+const READING = {
+  supportBigNumbers: true,
+  bigNumberStrings: true,
+  rowsAsArray: false,
+  nestTables: false,
+  typeCast: true,
+} as const;
+
+/** Flags of the server's answer: https://dev.mysql.com/doc/dev/mysql-server/latest/mysql__com_8h.html */
+const IN_TRANSACTION = 1;
+const AUTOCOMMIT = 2;
+
+function askMysql(tx: unknown): Ask {
+  if (typeof tx === "function") return asking(tx as RunSql);
+  let given = tx as (Shape & { promise?: () => unknown; getConnection?: unknown }) | null;
+  if (typeof given?.execute !== "function" || given.getConnection !== undefined) throw notIn(tx);
+  // A connection of the kind without promises makes one that has them.
+  if (typeof given.promise === "function") given = given.promise() as typeof given;
+  const execute = given.execute as (statement: object) => PromiseLike<unknown>;
+  const send = (text: string, values: readonly unknown[]): PromiseLike<unknown> =>
+    execute.call(given, { ...READING, sql: text, values: [...values] });
+  return onceChecked(asking(send), async () => {
+    const [header] = (await send("DO 0", [])) as [{ serverStatus?: number } | undefined];
+    const status = header?.serverStatus ?? IN_TRANSACTION;
+    if ((status & IN_TRANSACTION) === 0 && (status & AUTOCOMMIT) !== 0) throw notIn(tx);
+  });
+}
+
+function asking(run: (text: string, values: unknown[]) => PromiseLike<unknown>): Ask {
+  return async (text, values) => rowsOf(await run(text, [...values]));
+}
+
+function onceChecked(ask: Ask, check: () => Promise<void>): Ask {
+  let checked: Promise<void> | undefined;
+  return async (text, values) => {
+    await (checked ??= check());
+    return await ask(text, values);
+  };
+}
+
+/** Rows as the libraries and query builders give them. */
+function rowsOf(answer: unknown): SqlRows {
+  const { rows } = (answer ?? {}) as { rows?: unknown };
+  if (Array.isArray(rows)) return rows as SqlRows;
+  if (!Array.isArray(answer)) return [];
+  // mysql2: rows and columns, or a header and nothing.
+  const isPair = answer.length === 2 && (Array.isArray(answer[0]) || answer[1] === undefined);
+  if (!isPair) return answer as SqlRows;
+  return Array.isArray(answer[0]) ? (answer[0] as SqlRows) : [];
+}
+
+function notIn(tx: unknown): ArgumentTypeError {
+  const must =
+    "a connection in a transaction (BEGIN first; not a pool), or a function that runs a " +
+    "statement in one";
+  return new ArgumentTypeError("tx", tx, must);
+}

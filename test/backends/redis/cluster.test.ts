@@ -1,0 +1,121 @@
+import { Cluster } from "ioredis";
+import { createCluster } from "redis";
+import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
+import { Keys, slotOf } from "../../../src/backends/redis/keys.js";
+import { redis, type RedisClient, type RedisSettings } from "../../../src/backends/redis/open.js";
+import { connect } from "../../../src/connect.js";
+import { UnavailableError } from "../../../src/core/errors.js";
+import type { Tenure } from "../../../src/core/tenure.js";
+import { describeOn } from "../../servers/find.js";
+import {
+  disposeAll,
+  redisProgram,
+  startRedisCluster,
+  type RedisServer,
+} from "../../servers/redis.js";
+import { libraries, until, waitersOf, type Library } from "./bench.js";
+
+const keys = new Keys("tenure:");
+
+describeOn(redisProgram, "redis backend on a cluster", () => {
+  let nodes: readonly RedisServer[];
+  beforeAll(async () => {
+    // Otherwise one node that is down takes the others along.
+    nodes = await startRedisCluster(3, { "cluster-require-full-coverage": "no" });
+  });
+  afterAll(() => disposeAll(nodes));
+  const open: Tenure[] = [];
+  afterEach(async () => {
+    for (const tenure of open.splice(0)) await tenure.close().catch(() => undefined);
+  });
+
+  async function tenure(library: Library, settings: RedisSettings = {}): Promise<Tenure> {
+    const client: RedisClient =
+      library === "ioredis"
+        ? new Cluster(
+            nodes.map(({ port }) => ({ host: "127.0.0.1", port })),
+            { lazyConnect: true },
+          )
+        : createCluster({ rootNodes: nodes.map(({ url }) => ({ url })) });
+    const opened = await connect(redis(client, settings));
+    open.push(opened);
+    return opened;
+  }
+
+  /** The node that has a name. */
+  function nodeOf(name: string): RedisServer {
+    return nodes[Math.floor((slotOf(keys.lease(name)) * nodes.length) / 16_384)]!;
+  }
+
+  it.each(libraries)("tells the epoch of the node that granted (%s)", async (library) => {
+    const locks = await tenure(library);
+    const names = Array.from({ length: 20 }, (_, i) => `epoch ${library} ${i}`);
+    const leases = await Promise.all(names.map((name) => locks.acquire(name)));
+    const seen = new Set(leases.map(({ storeEpoch }) => storeEpoch));
+    expect(seen.size).toBe(nodes.length);
+    for (const { name, storeEpoch } of leases) {
+      expect(storeEpoch).toBe((await nodeOf(name).info("replication"))["master_replid"]);
+    }
+  });
+
+  it.each(libraries)("asks the replicas of the node that granted (%s)", async (library) => {
+    const locks = await tenure(library, { replicas: 1 });
+    const refused = locks.tryAcquire(`replicas ${library}`);
+    await expect(refused).rejects.toThrow(UnavailableError);
+    await expect(refused).rejects.toThrow(/reached 0 of the 1 replicas/);
+    expect(await locks.inspect(`replicas ${library}`)).toBeNull();
+  });
+
+  it.each(libraries)("hands over by sharded channels, in order (%s)", async (library) => {
+    const clients = [await tenure(library), await tenure(library), await tenure(library)];
+    const name = `handed ${library}`;
+    const order: number[] = [];
+    const held = await clients[0]!.acquire(name);
+    const waiting: Promise<void>[] = [];
+    for (let i = 0; i < 9; i++) {
+      waiting.push(
+        clients[i % 3]!.hold(name, {}, () => {
+          order.push(i);
+        }),
+      );
+      await until("its place", async () => (await waitersOf(clients[0]!, name)) === i + 1);
+    }
+    await nodeOf(name).command("CONFIG", "RESETSTAT");
+    await held.release();
+    await Promise.all(waiting);
+    expect(order).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8]);
+    expect((await nodeOf(name).calls()).get("spublish")).toBe(9);
+  });
+
+  it.each(libraries)("renews leases of all slots, whatever one node does (%s)", async (library) => {
+    const locks = await tenure(library);
+    const names = Array.from({ length: 12 }, (_, i) => `renewed ${library} ${i}`);
+    const leases = await Promise.all(names.map((name) => locks.acquire(name, { ttl: 3_000 })));
+    const [frozen] = nodes;
+    const waiting = leases.map(({ name }) => locks.acquire(name).catch(() => undefined));
+    await until("their places", async () => {
+      const seen = await Promise.all(names.map((name) => waitersOf(locks, name)));
+      return seen.every((count) => count === 1);
+    });
+    await frozen!.freeze();
+    try {
+      const others = leases.filter(({ name }) => nodeOf(name) !== frozen);
+      expect(others.length).toBeGreaterThan(0);
+      expect(others.length).toBeLessThan(leases.length);
+      // Longer than the grants last: only renewals keep them.
+      const from = performance.now();
+      await until("the frozen node's leases to end", () =>
+        leases.every((lease) => others.includes(lease) || lease.state === "lost"),
+      );
+      await until("the TTL", () => performance.now() - from > 3_100);
+      for (const lease of others) expect(lease.state, lease.name).toBe("held");
+      for (const lease of others) {
+        await lease.release();
+        const next = await waiting[leases.indexOf(lease)];
+        expect(next?.token).toBeGreaterThan(lease.token);
+      }
+    } finally {
+      await frozen!.thaw();
+    }
+  });
+});

@@ -1,0 +1,129 @@
+import { Redis } from "ioredis";
+import { expect, it, onTestFinished } from "vitest";
+import { UnavailableError } from "../../../src/core/errors.js";
+import { describeOn } from "../../servers/find.js";
+import { RedisServer, redisProgram, startRedis } from "../../servers/redis.js";
+import { bench, libraries, until } from "./bench.js";
+
+/** Keeps what clients send to a server, scripts' own commands apart. */
+async function record(port: number): Promise<string[][]> {
+  const watcher = new Redis(port);
+  const monitor = await watcher.monitor();
+  onTestFinished(() => {
+    monitor.disconnect();
+    watcher.disconnect();
+  });
+  const sent: string[][] = [];
+  monitor.on("monitor", (_time: string, args: string[], source: string) => {
+    if (source !== "lua" && /^evalsha$/i.test(args[0]!)) sent.push(args);
+  });
+  return sent;
+}
+
+describeOn(redisProgram, "redis backend when answers and commands are late", () => {
+  const { server, proxy, tenure, events } = bench();
+
+  it.each(libraries)(
+    "counts from the sending, and has three renewals out at most (slow-store, scenario 16, %s)",
+    async (library) => {
+      const redis = await server(startRedis());
+      const cable = await proxy(redis.port);
+      const locks = await tenure(cable.port, { library });
+      const lease = await locks.acquire("slow", { ttl: 3_000 });
+      // Renewals have a connection of their own, which is made by the first.
+      await lease.renew();
+      // Longer than the second between two renewals.
+      const lateMs = 1_400;
+      cable.delay(lateMs / 2);
+      await redis.command("CONFIG", "RESETSTAT");
+      const sinceMs = performance.now();
+      const renewed = (): number => events.filter(({ type }) => type === "renewed").length;
+      const before = renewed();
+      for (let renewals = 1; renewals <= 3; renewals++) {
+        await until("a renewal", () => renewed() >= before + renewals, 20_000);
+        expect(lease.remaining()).toBeLessThanOrEqual(3_000 - lateMs);
+      }
+      const tookMs = performance.now() - sinceMs;
+      const scripts = (await redis.calls()).get("evalsha") ?? 0;
+      expect(scripts).toBeGreaterThanOrEqual(3);
+      // Three are out at most, so three in the time of one answer.
+      expect(scripts).toBeLessThanOrEqual(3 * (tookMs / lateMs + 1));
+      await cable.heal();
+      await until("it to be held for certain", () => lease.state === "held");
+    },
+  );
+
+  it("ends no lease of another by what comes twice and late (zombie-commands, scenario 13)", async () => {
+    const redis = await server(startRedis());
+    const sent = await record(redis.port);
+    const [one, two] = [await tenure(redis.port), await tenure(redis.port)];
+    const before = await one.acquire("zombie", { ttl: 2_000 });
+    await before.renew();
+    await before.release();
+    await until("acquire, renewal and release", () => sent.length >= 3);
+    const zombies = sent.map((args) => [...args]);
+    const again = async (): Promise<void> => {
+      for (const args of [...zombies, ...zombies.toReversed()]) await redis.command(...args);
+    };
+
+    const lease = await two.acquire("zombie", { ttl: 10_000 });
+    expect(lease.token).toBeGreaterThan(before.token);
+    await again();
+    expect(await two.inspect("zombie")).toMatchObject({
+      holder: lease.holder,
+      token: lease.token,
+    });
+    await lease.renew();
+    expect(await lease.release()).toBe("released");
+
+    // Nobody holds it now: an old acquire may be granted, and is nobody's for its TTL at most.
+    await again();
+    const next = await two.acquire("zombie", { wait: 10_000 });
+    expect(next.token).toBeGreaterThan(lease.token);
+    await again();
+    next.assertHeld();
+    expect(await next.release()).toBe("released");
+    expect(before.state).toBe("released");
+  });
+
+  it.each(libraries)("calls a server that is loading unavailable, and comes back to it (%s)", async (library) => {
+    const redis = await server(slowToLoad());
+    const holder = await tenure(redis.port, { library });
+    const waiter = await tenure(redis.port, { library });
+    const lease = await holder.acquire("loading", { ttl: 60_000 });
+    for (let i = 0; i < 20; i++) {
+      const pairs = Array.from({ length: 100 }, (_, j) => [`filler:${i}:${j}`, "x"]);
+      await redis.command("MSET", ...pairs.flat());
+    }
+    await redis.command("SAVE");
+    await redis.kill();
+    const started = redis.start();
+    await until("it to load", async () => {
+      const info = await redis.info("persistence").catch(() => undefined);
+      return info?.["loading"] === "1";
+    });
+    const refused = await waiter.tryAcquire("other").catch((error: unknown) => error);
+    expect(refused).toBeInstanceOf(UnavailableError);
+    await expect(lease.renew()).rejects.toBeInstanceOf(UnavailableError);
+    expect(lease.state).toBe("unknown");
+    await started;
+    await until("a renewal", () => lease.renew().then(() => true, () => false), 20_000);
+    expect(lease.state).toBe("held");
+    expect(await waiter.tryAcquire("loading")).toBeNull();
+    await until("the other's connection", async () => {
+      const other = await waiter.tryAcquire("other").catch(() => null);
+      return (await other?.release()) === "released";
+    }, 20_000);
+  });
+});
+
+/** A millisecond for each key that it reads at its start, and answers meanwhile that it loads. */
+async function slowToLoad(): Promise<RedisServer> {
+  const redis = new RedisServer({
+    "enable-debug-command": "yes",
+    "key-load-delay": 1_000,
+    "loading-process-events-interval-bytes": 1_024,
+  });
+  await redis.start();
+  return redis;
+}

@@ -1,0 +1,286 @@
+import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import path from "node:path";
+import { createInterface } from "node:readline";
+import { buildSync } from "esbuild";
+import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
+import type { Ticket } from "../../../src/core/backend.js";
+import { NotAcquiredError } from "../../../src/core/errors.js";
+import type { Lease } from "../../../src/core/lease.js";
+import type { Tenure } from "../../../src/core/tenure.js";
+import { describeOn } from "../../servers/find.js";
+import { redisProgram, startRedis } from "../../servers/redis.js";
+import { bench, call, libraries, until, waitersOf } from "./bench.js";
+
+describeOn(redisProgram, "waiting on the redis backend", () => {
+  const { server, proxy, backend, tenure } = bench();
+  // Beside the installed packages, so that the bundle finds the client library it leaves outside.
+  let folder = "";
+  let bundle = "";
+  beforeAll(() => {
+    folder = mkdtempSync(path.join(import.meta.dirname, "../../../node_modules/.tenure-child-"));
+    bundle = path.join(folder, "child.mjs");
+    buildSync({
+      entryPoints: [path.join(import.meta.dirname, "child.ts")],
+      outfile: bundle,
+      bundle: true,
+      platform: "node",
+      format: "esm",
+      target: "node20",
+      packages: "external",
+      logLevel: "silent",
+    });
+  });
+  afterAll(() => rmSync(folder, { recursive: true }));
+  const children: ChildProcess[] = [];
+  afterEach(() => {
+    for (const child of children.splice(0)) child.kill("SIGKILL");
+  });
+
+  /** A process that waits; resolves once it has its place. */
+  async function waitingChild(url: string, name: string, locks: Tenure): Promise<ChildProcess> {
+    const before = await waitersOf(locks, name);
+    const child = spawn(process.execPath, [bundle, url, name], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    children.push(child);
+    await until("the child's place", async () => (await waitersOf(locks, name)) > before, 15_000);
+    return child;
+  }
+
+  async function killed(child: ChildProcess): Promise<void> {
+    const exit = once(child, "exit");
+    child.kill("SIGKILL");
+    await exit;
+  }
+
+  it.each(libraries)("wakes one of 500, and does the same work for each hand-over (case 24, %s)", async (library) => {
+    const redis = await server(startRedis());
+    const clients = await Promise.all(
+      Array.from({ length: 5 }, () => tenure(redis.port, { library })),
+    );
+    const held = await clients[0]!.acquire("herd");
+    const order: number[] = [];
+    const leases: Promise<Lease>[] = [];
+    for (let i = 0; i < 500; i++) {
+      const waiting = clients[i % 5]!.acquire("herd").then((lease) => {
+        order.push(i);
+        return lease;
+      });
+      waiting.catch(() => undefined);
+      leases.push(waiting);
+    }
+    await until("500 waiters", async () => (await waitersOf(clients[0]!, "herd")) === 500, 20_000);
+    const work: number[] = [];
+    let lease = held;
+    for (let i = 0; i < 20; i++) {
+      await redis.command("CONFIG", "RESETSTAT");
+      await lease.release();
+      await until("the next holder", () => order.length > i);
+      lease = await leases[order[i]!]!;
+      const calls = await redis.calls();
+      // Signs of life come at their own pace: one call for each process each half second.
+      const kinds = ["publish", "zrange", "zrem"];
+      work.push(kinds.reduce((sum, kind) => sum + (calls.get(kind) ?? 0), 0));
+    }
+    expect(order).toHaveLength(20);
+    // One look at the head, one removal, one message: for the first as for the last.
+    expect(work).toEqual(Array.from({ length: 20 }, () => 3));
+    const inOrder = [0, 1, 2, 3, 4].map((client) => order.filter((i) => i % 5 === client));
+    for (const some of inOrder) expect(some).toEqual([...some].sort((a, b) => a - b));
+  });
+
+  it("passes over a waiter whose process was killed, at once (case 23)", async () => {
+    const redis = await server(startRedis());
+    const [a, b] = [await tenure(redis.port), await tenure(redis.port)];
+    const held = await a.acquire("killed");
+    const first = await waitingChild(redis.url, "killed", a);
+    const second = b.acquire("killed");
+    await until("two waiters", async () => (await waitersOf(a, "killed")) === 2);
+    await killed(first);
+    // The kernel has closed its connections; the server sees that a moment later.
+    const listening = async (): Promise<number> =>
+      ((await redis.command("PUBSUB", "CHANNELS", "tenure:wake:*")) as string[]).length;
+    await until("its end", async () => (await listening()) === 1);
+    const from = performance.now();
+    await held.release();
+    const lease = await second;
+    expect(performance.now() - from).toBeLessThan(800);
+    expect(lease.token).toBeGreaterThan(held.token);
+  });
+
+  it("hands on within one offer when a waiter's process is frozen (case 23)", async () => {
+    const redis = await server(startRedis());
+    const [a, b] = [await tenure(redis.port), await tenure(redis.port)];
+    const held = await a.acquire("frozen");
+    const first = await waitingChild(redis.url, "frozen", a);
+    const second = b.acquire("frozen");
+    await until("two waiters", async () => (await waitersOf(a, "frozen")) === 2);
+    first.kill("SIGSTOP");
+    const from = performance.now();
+    await held.release();
+    await second;
+    expect(performance.now() - from).toBeLessThan(2_500);
+  });
+
+  it("gives the lease of a killed holder to the waiter once its time is over (case 7)", async () => {
+    const redis = await server(startRedis());
+    const locks = await tenure(redis.port);
+    const child = spawn(process.execPath, [bundle, redis.url, "holder"], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    children.push(child);
+    const lines = createInterface({ input: child.stdout });
+    let token = 0n;
+    lines.on("line", (line) => {
+      if (line.startsWith("token")) token = BigInt(line.split(" ")[1]!);
+    });
+    await until("the child's lease", () => token > 0n, 15_000);
+    await killed(child);
+    const from = performance.now();
+    const lease = await locks.acquire("holder");
+    expect(performance.now() - from).toBeLessThan(3_000);
+    expect(lease.token).toBeGreaterThan(token);
+  });
+
+  it("keeps the place of a waiter whose connection for messages breaks, and finds its turn", async () => {
+    const redis = await server(startRedis());
+    const [a, b] = [await tenure(redis.port), await tenure(redis.port)];
+    const order: string[] = [];
+    const held = await a.acquire("deaf");
+    const first = b.acquire("deaf").then((lease) => {
+      order.push("first");
+      return lease;
+    });
+    await until("one waiter", async () => (await waitersOf(a, "deaf")) === 1);
+    await redis.command("CLIENT", "KILL", "TYPE", "pubsub");
+    await held.release();
+    const lease = await first;
+    const second = a.acquire("deaf").then(() => order.push("second"));
+    await until("one waiter", async () => (await waitersOf(a, "deaf")) === 1);
+    await lease.release();
+    await second;
+    expect(order).toEqual(["first", "second"]);
+  });
+
+  it("queues anew when the whole store is flushed under its waiters (case 21)", async () => {
+    const redis = await server(startRedis());
+    const [a, b] = [await tenure(redis.port), await tenure(redis.port)];
+    const held = await a.acquire("flushed", { ttl: 3_000 });
+    const leases: Lease[] = [];
+    const waiting = [a, b, a, b].map(async (locks) => {
+      const lease = await locks.acquire("flushed");
+      leases.push(lease);
+      await lease.release();
+    });
+    await until("four waiters", async () => (await waitersOf(a, "flushed")) === 4);
+    await redis.command("FLUSHALL");
+    await Promise.all(waiting);
+    const tokens = [held, ...leases].map(({ token }) => token);
+    expect(tokens).toEqual([...tokens].sort((one, two) => (one < two ? -1 : 1)));
+    await until("the old holder's loss", () => held.state === "lost");
+    const reason = expect.stringMatching(/absent|taken/) as string;
+    expect(held.signal.reason).toMatchObject({ reason });
+  });
+
+  it("queues anew after the server came back empty", async () => {
+    const redis = await server(startRedis());
+    const [a, b] = [await tenure(redis.port), await tenure(redis.port)];
+    const held = await a.acquire("restarted", { ttl: 3_000 });
+    const waiting = b.acquire("restarted");
+    await until("a waiter", async () => (await waitersOf(a, "restarted")) === 1);
+    await redis.restart();
+    const lease = await waiting;
+    expect(lease.token).toBeGreaterThan(held.token);
+  });
+
+  it("does not let the releaser barge in before those who wait", async () => {
+    const redis = await server(startRedis());
+    const [a, b] = [await tenure(redis.port), await tenure(redis.port)];
+    let held = await a.acquire("barge");
+    for (let i = 0; i < 10; i++) {
+      const waiting = b.acquire("barge");
+      await until("a waiter", async () => (await waitersOf(a, "barge")) === 1);
+      const again = held.release().then(() => a.tryAcquire("barge"));
+      const lease = await waiting;
+      expect(await again).toBeNull();
+      const back = a.acquire("barge");
+      await until("a waiter", async () => (await waitersOf(a, "barge")) === 1);
+      await lease.release();
+      held = await back;
+    }
+  });
+
+  it("leaves nothing of waiters that give up, nor of those whose process has ended (case 17)", async () => {
+    const redis = await server(startRedis());
+    const [a, b] = [await tenure(redis.port), await tenure(redis.port)];
+    const held = await a.acquire("left");
+    const waits = Array.from({ length: 20 }, (_, i) => b.acquire("left", { wait: 100 + i }));
+    for (const outcome of await Promise.allSettled(waits)) {
+      expect((outcome as PromiseRejectedResult).reason).toBeInstanceOf(NotAcquiredError);
+    }
+    await until("no waiter", async () => (await waitersOf(a, "left")) === 0);
+    expect(await redis.command("EXISTS", "tenure:{left}:q", "tenure:{left}:w")).toBe(0);
+    const child = await waitingChild(redis.url, "left", a);
+    await killed(child);
+    expect(Number(await redis.command("PTTL", "tenure:{left}:q"))).toBeGreaterThan(0);
+    expect(Number(await redis.command("PTTL", "tenure:{left}:w"))).toBeGreaterThan(0);
+    await held.release();
+  });
+
+  it("keeps a lease whose notice overtakes the answer, and one told twice", async () => {
+    const redis = await server(startRedis());
+    const locks = await backend(redis.port);
+    if (locks.waiting.kind !== "queue") throw new Error("no queue");
+    const first = await locks.acquire({ name: "twice", holder: "h1", ttlMs: 5_000 }, call);
+    if (!("grant" in first)) throw new Error("held");
+    const ticket: Ticket = await locks.waiting.enqueue(
+      { name: "twice", holder: "h2", ttlMs: 5_000 },
+      call,
+    );
+    await locks.release([first.grant], call);
+    const offer = await ticket.turn(call.signal);
+    if (offer === "gone") throw new Error("gone");
+    expect(await locks.renew([offer], call)).toEqual(["renewed"]);
+    const channel = String(((await redis.command("PUBSUB", "CHANNELS")) as string[])[0]);
+    await redis.command("PUBLISH", channel, `${offer.token} h2`);
+    await redis.command("PUBLISH", channel, "nonsense");
+    expect(await locks.renew([offer], call)).toEqual(["renewed"]);
+    await ticket.leave(call);
+    expect(await locks.inspect("twice", call)).toMatchObject({ holder: "h2", token: offer.token });
+  });
+
+  it("ends the wait of a client cut from the store when it heals, without a second place", async () => {
+    const redis = await server(startRedis());
+    const cable = await proxy(redis.port);
+    const [cut, other] = [await tenure(cable.port, { timeout: 1_000 }), await tenure(redis.port)];
+    const held = await other.acquire("cut off");
+    const waiting = cut.acquire("cut off");
+    await until("a waiter", async () => (await waitersOf(other, "cut off")) === 1);
+    cable.hold();
+    await held.release();
+    // The offer lapses unheard, and a newcomer gets the lease.
+    const newcomer = await other.acquire("cut off");
+    await cable.heal();
+    await until("a waiter", async () => (await waitersOf(other, "cut off")) === 1);
+    await newcomer.release();
+    const lease = await waiting;
+    expect(lease.token).toBeGreaterThan(newcomer.token);
+    expect(await waitersOf(other, "cut off")).toBe(0);
+  });
+
+  it("polls where fair is false, and gives way to those who queue", async () => {
+    const redis = await server(startRedis());
+    const [unfair, fair] = [await tenure(redis.port, { fair: false }), await tenure(redis.port)];
+    expect(unfair.manifest).toMatchObject({ waiting: "poll", fair: false });
+    const held = await unfair.acquire("polled");
+    const queued = fair.acquire("polled");
+    await until("a waiter", async () => (await waitersOf(fair, "polled")) === 1);
+    const polling = unfair.acquire("polled");
+    await held.release();
+    const lease = await queued;
+    await lease.release();
+    expect((await polling).token).toBeGreaterThan(lease.token);
+  });
+});

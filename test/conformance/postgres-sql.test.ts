@@ -1,0 +1,14 @@
+import { afterAll } from "vitest";
+import { runConformance } from "../../src/testing/conformance.js";
+import { describeOn, findBinary } from "../servers/find.js";
+import { postgresProgram, startPostgres } from "../servers/postgres.js";
+import { postgresSubject } from "./postgres-subject.js";
+import { vitestRunner } from "./vitest-runner.js";
+
+const server = findBinary(postgresProgram) === undefined ? undefined : await startPostgres();
+afterAll(() => server?.dispose());
+
+describeOn(postgresProgram, "through postgres", async () => {
+  const subject = postgresSubject(server!, () => server!.url, { library: "postgres" });
+  await runConformance(subject, vitestRunner());
+});

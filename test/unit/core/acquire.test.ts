@@ -1,0 +1,361 @@
+import { describe, expect, it } from "vitest";
+import {
+  LeaseLostError,
+  NotAcquiredError,
+  OutcomeUnknownError,
+  UnavailableError,
+} from "../../../src/core/errors.js";
+import { gate, present, rig } from "./rig.js";
+
+const down = (): never => {
+  throw new UnavailableError("the store is down");
+};
+const silent = (): Promise<never> => new Promise<never>(() => undefined);
+
+describe("waiting", () => {
+  it("ends after `wait` with the present holder told, and leaves nothing (case 17)", async () => {
+    const { sim, store, a, b } = await rig();
+    const holding = present(await a.tryAcquire("x"));
+    const error = await sim.until(b.acquire("x", { wait: 100 }).catch((e: unknown) => e));
+    expect(error).toBeInstanceOf(NotAcquiredError);
+    expect(error).toMatchObject({
+      lock: "x",
+      held: { holder: holding.holder, token: holding.token },
+    });
+    expect(String(error)).toContain(String(holding.token));
+    expect(store.inspect("x")).toMatchObject({ waiters: 0 });
+    await holding.release();
+    const third = await sim.until(b.acquire("x", { wait: 100 }), 100);
+    expect(third.token).toBeGreaterThan(holding.token);
+  });
+
+  it("ends at once when its signal aborts, with the signal's own reason (case 18)", async () => {
+    const { sim, store, a, b } = await rig();
+    present(await a.tryAcquire("x"));
+    const controller = new AbortController();
+    const waiting = b.acquire("x", { signal: controller.signal }).catch((e: unknown) => e);
+    await sim.advance(50);
+    const reason = new Error("enough");
+    controller.abort(reason);
+    expect(await sim.until(waiting, 10)).toBe(reason);
+    await sim.settle();
+    expect(store.inspect("x")).toMatchObject({ waiters: 0 });
+  });
+
+  it("with no time to wait still waits for the answer to one try", async () => {
+    const { sim, a, b, hooks } = await rig();
+    hooks.acquire = async (next) => {
+      await new Promise<void>((go) => sim.runtime.timers.after(200, go));
+      return next();
+    };
+    const lease = await sim.until(a.acquire("x", { wait: 0 }));
+    expect(lease.state).toBe("held");
+    const error = await sim.until(a.acquire("x", { wait: 0 }).catch((e: unknown) => e));
+    expect(error).toMatchObject({ code: "TENURE_NOT_ACQUIRED", held: { holder: lease.holder } });
+    await lease.release();
+    const controller = new AbortController();
+    const trying = a.acquire("x", { wait: 0, signal: controller.signal }).catch((e: unknown) => e);
+    await sim.advance(50);
+    controller.abort(new Error("enough"));
+    expect(await sim.until(trying, 10)).toBe(controller.signal.reason);
+    await sim.advance(200);
+    expect(await b.inspect("x")).toBeNull();
+  });
+
+  it("does no I/O when its signal was aborted before the call (case 18)", async () => {
+    const { a, calls } = await rig();
+    const reason = new Error("enough");
+    await expect(a.acquire("x", { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
+    expect(calls).toEqual([]);
+  });
+
+  it("does not heed the caller's signal once the work runs: the release happens (case 19)", async () => {
+    const { a, b } = await rig();
+    const controller = new AbortController();
+    await a.hold("x", { signal: controller.signal }, () => controller.abort());
+    expect(await b.inspect("x")).toBeNull();
+  });
+
+  it("gives back a grant that comes after the waiter gave up", async () => {
+    const { sim, a, b, hooks } = await rig();
+    hooks.acquire = async (next) => {
+      await new Promise<void>((go) => sim.runtime.timers.after(500, go));
+      return next();
+    };
+    const waiting = a.acquire("x", { wait: 100 }).catch((e: unknown) => e);
+    expect(await sim.until(waiting, 110)).toBeInstanceOf(NotAcquiredError);
+    await sim.advance(500);
+    expect(await b.tryAcquire("x")).not.toBeNull();
+  });
+
+  it.each([
+    [0, 200],
+    [200, 0],
+  ])("leaves nothing when given up while its offer is confirmed (%i, %i ms)", async (go, come) => {
+    const { sim, a, b, hooks } = await rig();
+    const holding = present(await b.tryAcquire("x"));
+    const travel = (ms: number): Promise<void> =>
+      new Promise((arrive) => sim.runtime.timers.after(ms, arrive));
+    hooks.renew = async (next) => {
+      await travel(go);
+      const answer = await next();
+      await travel(come);
+      return answer;
+    };
+    const controller = new AbortController();
+    const waiting = a.acquire("x", { signal: controller.signal }).catch((e: unknown) => e);
+    await sim.advance(50);
+    await holding.release();
+    await sim.advance(100);
+    const reason = new Error("enough");
+    controller.abort(reason);
+    expect(await sim.until(waiting, 10)).toBe(reason);
+    await sim.advance(300);
+    expect(await b.inspect("x")).toBeNull();
+  });
+
+  it("does not confirm again an offer that it gave up because the answer came too late", async () => {
+    const { sim, a, b, hooks } = await rig();
+    const holding = present(await b.tryAcquire("x"));
+    const travel = (ms: number): Promise<void> =>
+      new Promise((arrive) => sim.runtime.timers.after(ms, arrive));
+    let renewals = 0;
+    hooks.renew = async (next) => {
+      const answer = await next();
+      if (renewals++ === 0) await travel(2_750);
+      return answer;
+    };
+    hooks.release = async (next) => {
+      await travel(200);
+      return next();
+    };
+    const waiting = a.acquire("x", { ttl: 3_000 });
+    await sim.advance(50);
+    await holding.release();
+    const lease = await sim.until(waiting, 10_000);
+    await sim.advance(1_000);
+    expect(lease.state).toBe("held");
+    expect(await b.inspect("x")).toMatchObject({ holder: lease.holder });
+  });
+
+  it("of two calls of one client ends with one lease, then the other (case 29)", async () => {
+    const { sim, a } = await rig();
+    const first = await a.acquire("x");
+    const second = a.acquire("x");
+    await sim.advance(1000);
+    expect(first.state).toBe("held");
+    await first.release();
+    const lease = await sim.until(second);
+    expect(lease.token).toBeGreaterThan(first.token);
+    expect(lease.state).toBe("held");
+  });
+
+  it("keeps a place for a minute behind a holder that renews, in order of arrival", async () => {
+    const { sim, a, b } = await rig();
+    const holding = await a.acquire("x", { ttl: 1000 });
+    const order: number[] = [];
+    const waiting = Array.from({ length: 5 }, async (_, i) => {
+      const lease = await b.acquire("x", { ttl: 1000 });
+      order.push(i);
+      await lease.release();
+    });
+    await sim.advance(60_000);
+    expect(order).toEqual([]);
+    await holding.release();
+    await sim.until(Promise.all(waiting));
+    expect(order).toEqual([0, 1, 2, 3, 4]);
+  });
+
+  it("gives up with the store's own error when the store does not answer for long", async () => {
+    const { sim, a, hooks } = await rig({ timeout: 2000 });
+    hooks.acquire = down;
+    await expect(sim.until(a.acquire("x"), 4000)).rejects.toBeInstanceOf(UnavailableError);
+    await expect(sim.until(a.acquire("x", { wait: 500 }), 600)).rejects.toBeInstanceOf(
+      UnavailableError,
+    );
+    hooks.acquire = silent;
+    await expect(sim.until(a.acquire("x"), 6000)).rejects.toBeInstanceOf(OutcomeUnknownError);
+  });
+
+  it("goes on through an outage shorter than the time-out", async () => {
+    const { sim, a, hooks } = await rig({ timeout: 2000 });
+    hooks.acquire = down;
+    const waiting = a.acquire("x");
+    await sim.advance(1000);
+    delete hooks.acquire;
+    expect((await sim.until(waiting, 2000)).state).toBe("held");
+  });
+});
+
+describe("many waiters on one signal", () => {
+  it("all end when it aborts, and share one listener", async () => {
+    const { sim, store, a, b } = await rig();
+    present(await a.tryAcquire("x"));
+    const controller = new AbortController();
+    let listeners = 0;
+    const add = controller.signal.addEventListener.bind(controller.signal);
+    controller.signal.addEventListener = (...args: Parameters<typeof add>) => {
+      listeners++;
+      add(...args);
+    };
+    const waiting = Array.from({ length: 50 }, () =>
+      b.acquire("x", { signal: controller.signal }).catch((e: unknown) => e),
+    );
+    await sim.advance(10);
+    controller.abort(new Error("shutdown"));
+    expect(new Set(await sim.until(Promise.all(waiting)))).toEqual(
+      new Set([controller.signal.reason]),
+    );
+    expect(listeners).toBe(1);
+    await sim.settle();
+    expect(store.inspect("x")).toMatchObject({ waiters: 0 });
+  });
+});
+
+describe("lost replies", () => {
+  it("of an acquire leave nothing that outlives the clean-up (case 20)", async () => {
+    const { sim, a, b, hooks } = await rig({ timeout: 1000 });
+    hooks.acquire = async (next) => {
+      await next();
+      return silent();
+    };
+    const failing = a.tryAcquire("x").catch((e: unknown) => e);
+    await sim.advance(500);
+    expect(await b.tryAcquire("x")).toBeNull();
+    await sim.advance(600);
+    expect(await failing).toBeInstanceOf(OutcomeUnknownError);
+    await sim.settle();
+    expect(await b.inspect("x")).toBeNull();
+  });
+
+  it("are asked about again before the next acquire, so that nobody waits behind itself", async () => {
+    const { sim, a, hooks } = await rig({ timeout: 1000 });
+    hooks.acquire = async (next) => {
+      await next();
+      throw new OutcomeUnknownError("cut");
+    };
+    hooks.release = down;
+    await expect(a.tryAcquire("x")).rejects.toBeInstanceOf(OutcomeUnknownError);
+    await sim.settle();
+    delete hooks.acquire;
+    delete hooks.release;
+    expect(await a.tryAcquire("x")).not.toBeNull();
+  });
+
+  it("are retried under the same holder and win with the same token (case 20)", async () => {
+    const { sim, a, hooks, store } = await rig({ timeout: 1000 });
+    let lost = 0;
+    hooks.acquire = async (next) => {
+      const answer = await next();
+      if (lost++ < 2) throw new OutcomeUnknownError("cut");
+      return answer;
+    };
+    const waiting = a.acquire("x");
+    await sim.settle();
+    const orphan = present(store.inspect("x"));
+    const lease = await sim.until(waiting);
+    expect(lease).toMatchObject({ token: orphan.token, holder: orphan.holder });
+  });
+
+  it("are chased for one TTL at most", async () => {
+    const { sim, a, hooks, calls } = await rig({ timeout: 1000 });
+    hooks.acquire = () => Promise.reject(new OutcomeUnknownError("cut"));
+    hooks.release = down;
+    await expect(a.tryAcquire("x", { ttl: 10_000 })).rejects.toBeInstanceOf(OutcomeUnknownError);
+    await sim.advance(14_000);
+    expect(calls.filter(({ method }) => method === "release").length).toBeGreaterThan(4);
+    calls.length = 0;
+    await sim.advance(60_000);
+    expect(calls).toEqual([]);
+    expect(sim.pendingTimers()).toBe(0);
+  });
+
+  it("of a release leave the handle able to try again (case 27)", async () => {
+    const { a, b, hooks } = await rig();
+    const lease = present(await a.tryAcquire("x"));
+    hooks.release = down;
+    await expect(lease.release()).rejects.toBeInstanceOf(UnavailableError);
+    delete hooks.release;
+    expect(await lease.release()).toBe("released");
+    expect(await b.inspect("x")).toBeNull();
+  });
+
+  it("a grant that comes after its own deadline is no grant and is given back (dead-on-arrival)", async () => {
+    const { sim, a, b, hooks } = await rig();
+    hooks.acquire = async (next) => {
+      const answer = await next();
+      sim.block(1000);
+      return answer;
+    };
+    const failing = a.tryAcquire("x", { ttl: 800 });
+    await expect(failing).rejects.toBeInstanceOf(UnavailableError);
+    await sim.settle();
+    expect(await b.inspect("x")).toBeNull();
+  });
+
+  it("an acquire that reaches the store after a long pause is valid by the store's time only (case 16)", async () => {
+    const { sim, a, b, hooks } = await rig({ timeout: 60_000 });
+    const pause = gate();
+    hooks.acquire = async (next) => {
+      await pause.promise;
+      return next();
+    };
+    const waiting = a.tryAcquire("x", { ttl: 1000 }).catch((e: unknown) => e);
+    await sim.advance(3000);
+    pause.open();
+    expect(await waiting).toBeInstanceOf(UnavailableError);
+    await sim.settle();
+    expect(await b.tryAcquire("x")).not.toBeNull();
+  });
+});
+
+describe("release", () => {
+  it("of an expired lease answers not-held in one round trip, and again without any (case 25)", async () => {
+    const { sim, a, calls } = await rig();
+    const lease = present(await a.tryAcquire("x", { ttl: 100, renew: false }));
+    await sim.advance(200);
+    calls.length = 0;
+    expect(await lease.release()).toBe("not-held");
+    expect(await lease.release()).toBe("not-held");
+    expect(calls.map(({ method }) => method)).toEqual(["release"]);
+  });
+
+  it("does not touch the next holder (case 26)", async () => {
+    const { sim, store, a, b } = await rig();
+    const lease = present(await a.tryAcquire("x", { ttl: 100, renew: false }));
+    await sim.advance(200);
+    present(await b.tryAcquire("x", { ttl: 5000 }));
+    const before = store.inspect("x");
+    expect(await lease.release()).toBe("not-held");
+    expect(store.inspect("x")).toEqual(before);
+  });
+
+  it("leaves a lease its own token after somebody took over (case 34)", async () => {
+    const { sim, a, b } = await rig();
+    const lease = present(await a.tryAcquire("x", { ttl: 100, renew: false }));
+    const { token } = lease;
+    await sim.advance(200);
+    const next = present(await b.tryAcquire("x"));
+    expect(lease.token).toBe(token);
+    expect(next.token).toBeGreaterThan(token);
+  });
+
+  it("ends what a lease may do at once", async () => {
+    const { a } = await rig();
+    const lease = present(await a.tryAcquire("x"));
+    const releasing = lease.release();
+    expect(lease.state).toBe("released");
+    expect(lease.remaining()).toBe(0);
+    expect(() => lease.assertHeld()).toThrow(LeaseLostError);
+    await releasing;
+    await expect(lease.renew()).rejects.toBeInstanceOf(LeaseLostError);
+  });
+
+  it("says when somebody else had removed the record", async () => {
+    const { sim, a, b } = await rig();
+    const lease = present(await a.tryAcquire("x"));
+    await b.break("x", { token: lease.token, reason: "test" });
+    expect(await lease.release()).toBe("not-held");
+    expect(sim.events.map(({ type }) => type)).toContain("removed");
+  });
+});

@@ -1,0 +1,218 @@
+import { describe, expect, it } from "vitest";
+import { GuaranteeError, OutcomeUnknownError, UnavailableError } from "../../../src/core/errors.js";
+import { Tenure } from "../../../src/core/tenure.js";
+import { simulatedRuntime } from "../../../src/testing/simulated-runtime.js";
+import { SessionStore } from "./models.js";
+import { hooked, present } from "./rig.js";
+
+async function two() {
+  const sim = simulatedRuntime({ seed: 7 });
+  const store = new SessionStore(sim);
+  const { backend, hooks, calls } = hooked(store.backend());
+  const keepAlives = { count: 0, fail: false, closeFails: false };
+  const inner = backend.sessions!;
+  const counted = {
+    ...backend,
+    sessions: {
+      ...inner,
+      keepAlive: async (...args: Parameters<typeof inner.keepAlive>) => {
+        keepAlives.count++;
+        if (keepAlives.fail) throw new UnavailableError("down");
+        return inner.keepAlive(...args);
+      },
+      close: async (...args: Parameters<typeof inner.close>) => {
+        if (keepAlives.closeFails) throw new UnavailableError("down");
+        return inner.close(...args);
+      },
+    },
+  };
+  const a = await Tenure.open(counted, sim.runtime);
+  const b = await Tenure.open(store.backend(), sim.runtime);
+  return { sim, store, a, b, hooks, calls, keepAlives };
+}
+
+describe("on a store with sessions", () => {
+  it("one session per TTL carries all leases, kept alive once per interval", async () => {
+    const { sim, store, a, keepAlives } = await two();
+    for (let i = 0; i < 20; i++) present(await a.tryAcquire(`x${i}`, { ttl: 9000 }));
+    present(await a.tryAcquire("other", { ttl: 6000 }));
+    expect(store.sessions.size).toBe(2);
+    await sim.advance(18_000);
+    expect(keepAlives.count).toBeLessThanOrEqual(8 + 11 + 4);
+    await a.close();
+    expect(store.sessions.size).toBe(0);
+  });
+
+  it("the deadline counts from the last answered keepalive, not from the record", async () => {
+    const { sim, a, keepAlives } = await two();
+    const first = present(await a.tryAcquire("x", { ttl: 9000 }));
+    keepAlives.fail = true;
+    await sim.advance(2900);
+    const late = present(await a.tryAcquire("y", { ttl: 9000 }));
+    expect(late.remaining()).toBeLessThanOrEqual(9000 - 2900);
+    await sim.advance(6200);
+    expect(first.state).toBe("lost");
+    expect(late.state).toBe("lost");
+  });
+
+  it("asks for the session after an attempt that failed: it may have ended unseen", async () => {
+    const { sim, store, a } = await two();
+    present(await a.tryAcquire("x", { ttl: 9000 }));
+    store.sessions.clear();
+    await expect(a.tryAcquire("y", { ttl: 9000 })).rejects.toThrow(/no such session/);
+    expect(present(await a.tryAcquire("y", { ttl: 9000 })).remaining()).toBeGreaterThan(8000);
+    expect(store.sessions.size).toBe(1);
+    await sim.advance(3100);
+    expect(await a.inspect("y")).not.toBeNull();
+    await a.close();
+  });
+
+  it("takes back what a failed release left, though others keep the session alive", async () => {
+    const { sim, a, b, hooks } = await two();
+    const lease = present(await a.tryAcquire("x", { ttl: 9000 }));
+    present(await a.tryAcquire("y", { ttl: 9000 }));
+    hooks.release = () => Promise.reject(new OutcomeUnknownError("lost"));
+    await expect(lease.release()).rejects.toThrow("lost");
+    delete hooks.release;
+    await sim.advance(9000);
+    expect((await b.tryAcquire("x", { ttl: 9000 }))?.state).toBe("held");
+    expect((await a.inspect("y"))?.holder).toBeDefined();
+  });
+
+  it("takes back what a copy of an old acquire was granted, once it stands in the way", async () => {
+    const { sim, store, a, b } = await two();
+    const lease = present(await a.tryAcquire("x", { ttl: 9000 }));
+    present(await a.tryAcquire("y", { ttl: 9000 }));
+    const copy = store.records.get("x")!;
+    await lease.release();
+    store.records.set("x", { ...copy, session: [...store.sessions.keys()][0]! });
+    const other = present(await b.tryAcquire("other", { ttl: 9000 }));
+    expect(await b.tryAcquire("x", { ttl: 9000 })).toBeNull();
+    // Another session of this process: its own would be granted its own record again.
+    expect(await a.tryAcquire("x", { ttl: 8000 })).toBeNull();
+    await sim.advance(100);
+    expect((await b.tryAcquire("x", { ttl: 9000 }))?.state).toBe("held");
+    expect(other.state).toBe("held");
+  });
+
+  it("takes no session whose time is over, though the store still calls it alive", async () => {
+    const { sim, store, a, keepAlives } = await two();
+    await present(await a.tryAcquire("x", { ttl: 9000 })).release();
+    const [old] = store.sessions.keys();
+    store.sessions.get(old!)!.untilMs += 9000;
+    await sim.advance(9000);
+    expect(store.sessions.has(old!)).toBe(true);
+    const lease = present(await a.tryAcquire("x", { ttl: 9000 }));
+    expect(lease.remaining()).toBeGreaterThan(8000);
+    expect(keepAlives.count).toBe(0);
+    expect(store.sessions.size).toBe(2);
+    await a.close();
+    expect([...store.sessions.keys()]).toEqual([old]);
+  });
+
+  it("a keepalive alone is no renewal: a deleted record is noticed (case 5)", async () => {
+    const { sim, store, a } = await two();
+    const lease = present(await a.tryAcquire("x", { ttl: 9000 }));
+    store.records.delete("x");
+    await sim.advance(3100);
+    expect(lease.state).toBe("lost");
+    expect(lease.signal.reason).toMatchObject({ reason: "absent" });
+  });
+
+  it("the end of a session ends all that it carried, and later leases get a new one", async () => {
+    const { sim, store, a } = await two();
+    const leases = [
+      present(await a.tryAcquire("x", { ttl: 9000 })),
+      present(await a.tryAcquire("y", { ttl: 9000 })),
+    ];
+    const [id] = store.sessions.keys();
+    store.sessions.delete(id!);
+    await sim.advance(3100);
+    expect(leases.map(({ state }) => state)).toEqual(["lost", "lost"]);
+    expect(leases[0]!.signal.reason).toMatchObject({ reason: "session" });
+    const next = present(await a.tryAcquire("x", { ttl: 9000 }));
+    expect(next.token).toBeGreaterThan(leases[0]!.token);
+  });
+
+  it("a name is granted once per process, though the store would grant its session twice", async () => {
+    const { sim, a } = await two();
+    const first = present(await a.tryAcquire("x", { ttl: 9000 }));
+    expect(await a.tryAcquire("x", { ttl: 9000 })).toBeNull();
+    const waiting = a.acquire("x", { ttl: 9000 });
+    await sim.advance(20_000);
+    expect(first.state).toBe("held");
+    await first.release();
+    expect((await sim.until(waiting, 5)).token).toBeGreaterThan(first.token);
+  });
+
+  it("a record that a lost reply left behind is deleted under the living session", async () => {
+    const { sim, store, a, b, hooks } = await two();
+    present(await a.tryAcquire("other", { ttl: 9000 }));
+    hooks.acquire = async (next) => {
+      await next();
+      throw new OutcomeUnknownError("cut");
+    };
+    await expect(a.tryAcquire("x", { ttl: 9000 })).rejects.toBeInstanceOf(OutcomeUnknownError);
+    await sim.settle();
+    expect(store.records.has("x")).toBe(false);
+    expect(await b.tryAcquire("x", { ttl: 9000 })).not.toBeNull();
+  });
+
+  it("where that cannot be made certain the session takes nothing new and ends with its last lease", async () => {
+    const { sim, store, a, b, hooks } = await two();
+    const other = present(await a.tryAcquire("other", { ttl: 9000 }));
+    hooks.acquire = async (next) => {
+      await next();
+      throw new OutcomeUnknownError("cut");
+    };
+    hooks.release = async () => {
+      throw new UnavailableError("down");
+    };
+    await expect(a.tryAcquire("x", { ttl: 9000 })).rejects.toBeInstanceOf(OutcomeUnknownError);
+    await sim.advance(12_000);
+    expect(other.state).toBe("held");
+    expect(store.records.has("x")).toBe(true);
+    delete hooks.acquire;
+    delete hooks.release;
+    await other.release();
+    await sim.settle();
+    expect(store.records.has("x")).toBe(false);
+    expect(await b.tryAcquire("x", { ttl: 9000 })).not.toBeNull();
+  });
+
+  it("a session that cannot be closed, with a store that is gone, is left to its TTL", async () => {
+    const { sim, store, a, hooks, keepAlives } = await two();
+    const down = async (): Promise<never> => {
+      throw new UnavailableError("down");
+    };
+    hooks.acquire = async (next) => {
+      await next();
+      throw new OutcomeUnknownError("cut");
+    };
+    hooks.release = down;
+    keepAlives.closeFails = true;
+    await expect(a.tryAcquire("x", { ttl: 9000 })).rejects.toBeInstanceOf(OutcomeUnknownError);
+    // Nobody awaits the closing: a rejection would be nobody's.
+    await sim.advance(12_000);
+    expect(store.sessions.size).toBe(1);
+  });
+
+  it("a lease lost by its deadline is taken back although its session lives on", async () => {
+    const { sim, store, a } = await two();
+    present(await a.tryAcquire("keeper", { ttl: 9000 }));
+    const lease = present(await a.tryAcquire("x", { ttl: 9000, maxHold: 4000 }));
+    await sim.advance(4100);
+    expect(lease.state).toBe("lost");
+    expect(store.records.has("x")).toBe(false);
+    expect(store.records.has("keeper")).toBe(true);
+  });
+
+  it("leases cannot be handed to another process", async () => {
+    const { a } = await two();
+    const lease = present(await a.tryAcquire("x", { ttl: 9000 }));
+    expect(() => a.detach(lease)).toThrow(GuaranteeError);
+    await expect(a.adopt(lease)).rejects.toBeInstanceOf(GuaranteeError);
+    expect(lease.state).toBe("held");
+    expect(lease.signal.aborted).toBe(false);
+  });
+});
