@@ -3,6 +3,13 @@
 import { writeFileSync } from "node:fs";
 import path from "node:path";
 
+/** What an error says, and where in this project it was thrown. */
+function reasonOf({ message = "", stacks = [] }) {
+  const lines = message.split("\n").slice(0, 12);
+  const at = stacks.map(({ file, line }) => `${path.relative(process.cwd(), file)}:${line}`);
+  return [...lines, ...at.slice(0, 4)].map((line) => `\n      ${line}`).join("");
+}
+
 export default class CountReporter {
   /** Called by vitest when all files are done. */
   onTestRunEnd(modules, unhandledErrors) {
@@ -23,8 +30,9 @@ export default class CountReporter {
         const result = test.result();
         count[result.state] += 1;
         if (result.state === "passed") sum.passed += 1;
-        else if (result.state === "failed") fail(`${file}: ${test.fullName}`);
-        else {
+        else if (result.state === "failed") {
+          fail(`${file}: ${test.fullName}${result.errors.map(reasonOf).join("")}`);
+        } else {
           sum.skipped += 1;
           const why = result.note ? ` (${result.note})` : "";
           sum.notes.push(`skipped ${file}: ${test.fullName}${why}`);

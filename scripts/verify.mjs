@@ -184,12 +184,16 @@ if (await runAll(first, ["install", "build"])) {
   for (const steps of [runtimes, tests, last]) await runAll(steps);
 }
 
+// What failed stands last: of a long log, the end is what everybody sees.
+const notes = results.flatMap((result) => result.notes);
+console.log("\n=== notes");
+for (const note of notes.filter((text) => !text.startsWith("FAILED"))) console.log(`  ${note}`);
 console.log("\n=== summary");
-for (const { name, seconds, passed, failed, skipped, notes } of results) {
+for (const { name, seconds, passed, failed, skipped } of results) {
   const line = `${passed} passed, ${failed} failed, ${skipped} skipped`;
   console.log(`${name.padEnd(24)} ${line} (${seconds.toFixed(1)} s)`);
-  for (const note of notes) console.log(`  ${note}`);
 }
+for (const note of notes.filter((text) => text.startsWith("FAILED"))) console.log(`  ${note}`);
 
 const total = (what) => results.reduce((sum, result) => sum + result[what], 0);
 const [passed, failed, skipped] = [total("passed"), total("failed"), total("skipped")];
