@@ -1,24 +1,8 @@
-import { Redis } from "ioredis";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 import { UnavailableError } from "../../../src/core/errors.js";
 import { describeOn } from "../../servers/find.js";
 import { RedisServer, redisProgram, startRedis } from "../../servers/redis.js";
 import { bench, libraries, until } from "./bench.js";
-
-/** Keeps what clients send to a server, scripts' own commands apart. */
-async function record(port: number): Promise<string[][]> {
-  const watcher = new Redis(port);
-  const monitor = await watcher.monitor();
-  onTestFinished(() => {
-    monitor.disconnect();
-    watcher.disconnect();
-  });
-  const sent: string[][] = [];
-  monitor.on("monitor", (_time: string, args: string[], source: string) => {
-    if (source !== "lua" && /^evalsha$/i.test(args[0]!)) sent.push(args);
-  });
-  return sent;
-}
 
 describeOn(redisProgram, "redis backend when answers and commands are late", () => {
   const { server, proxy, tenure, events } = bench();
@@ -52,39 +36,6 @@ describeOn(redisProgram, "redis backend when answers and commands are late", () 
       await until("it to be held for certain", () => lease.state === "held");
     },
   );
-
-  it("ends no lease of another by what comes twice and late (zombie-commands, scenario 13)", async () => {
-    const redis = await server(startRedis());
-    const sent = await record(redis.port);
-    const [one, two] = [await tenure(redis.port), await tenure(redis.port)];
-    const before = await one.acquire("zombie", { ttl: 2_000 });
-    await before.renew();
-    await before.release();
-    await until("acquire, renewal and release", () => sent.length >= 3);
-    const zombies = sent.map((args) => [...args]);
-    const again = async (): Promise<void> => {
-      for (const args of [...zombies, ...zombies.toReversed()]) await redis.command(...args);
-    };
-
-    const lease = await two.acquire("zombie", { ttl: 10_000 });
-    expect(lease.token).toBeGreaterThan(before.token);
-    await again();
-    expect(await two.inspect("zombie")).toMatchObject({
-      holder: lease.holder,
-      token: lease.token,
-    });
-    await lease.renew();
-    expect(await lease.release()).toBe("released");
-
-    // Nobody holds it now: an old acquire may be granted, and is nobody's for its TTL at most.
-    await again();
-    const next = await two.acquire("zombie", { wait: 10_000 });
-    expect(next.token).toBeGreaterThan(lease.token);
-    await again();
-    next.assertHeld();
-    expect(await next.release()).toBe("released");
-    expect(before.state).toBe("released");
-  });
 
   it.each(libraries)("calls a server that is loading unavailable, and comes back to it (%s)", async (library) => {
     const redis = await server(slowToLoad());
