@@ -132,8 +132,8 @@ export async function withStoreAsItIs(
   return nothing();
 }
 
-/** The SQLite file that opening would make. */
-function missingFile({ url, folder }: StoreChoice): string | undefined {
+/** The SQLite file that opening would make; undefined where there is one, or it is no such file. */
+export function missingFile({ url, folder }: StoreChoice): string | undefined {
   const file = /^sqlite:(\/.+)$/s.exec(url)?.[1];
   if (file === undefined || file.startsWith("//")) return undefined;
   try {

@@ -150,6 +150,29 @@ describe("tenure elect", () => {
     expect(await box.show("job")).toMatchObject({ waiters: 0 });
   });
 
+  it("observes a store file that nobody has made yet, and does not make it", async () => {
+    await using box = new Sandbox();
+    const file = box.file("later.db");
+    const store = ["--store", `sqlite:${file}`];
+    const watch = box.start(["elect", "job", "--observe", "--json", ...store]);
+    await watch.until(/"leader":null/);
+    const ended = box.start(["elect", "job", "--observe", ...store]);
+    await ended.until(/no leader/);
+    ended.kill("SIGTERM");
+    const { code, stdout, stderr } = await ended.ended;
+    expect({ code, stdout }).toEqual({ code: 143, stdout: "no leader\n" });
+    expect(stderr).toContain(`there is no store file ${file} yet`);
+    expect(existsSync(file)).toBe(false);
+    const leader = box.start(["elect", "job", ...store, "-c", "--", "echo up $TENURE_TERM; sleep 60"]);
+    const term = (await leader.until(/up (\d+)/))[1]!;
+    await watch.until(new RegExp(term));
+    leader.kill("SIGTERM");
+    await leader.ended;
+    await watch.until(new RegExp(`${term}[^]*"leader":null`));
+    watch.kill("SIGTERM");
+    expect(termsIn((await watch.ended).stdout)).toEqual([null, term, null]);
+  });
+
   it("refuses wrong flags before it stands, naming them", async () => {
     await using box = new Sandbox();
     const wrong: [string, ...string[]][] = [

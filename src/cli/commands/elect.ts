@@ -14,11 +14,12 @@ import type { CandidatePlan } from "../elect-plan.js";
 import { EXIT, signalExit } from "../exit-codes.js";
 import { GuardedChild } from "../guarded-child.js";
 import { exitOf } from "../lease-run.js";
-import { print, printJson, processOf } from "../output.js";
+import { print, printJson, processOf, say } from "../output.js";
 import { Readiness } from "../readiness.js";
 import { RunReport } from "../run-report.js";
 import { Signals } from "../signals.js";
-import { chooseStore, openForTokens } from "../store.js";
+import { chooseStore, missingFile, openForTokens } from "../store.js";
+import type { StoreChoice } from "../store.js";
 
 const HELP = `Runs a command while this process is the leader of NAME, and stops it when it is not.
 
@@ -50,6 +51,9 @@ and token are the same number.
 
 exit code: the command's own, 128 + signal, or
   64 wrong usage   69 store unavailable at the start   126 cannot be run   127 no such command`;
+
+/** Between two looks for a store file that nobody has made yet, milliseconds. */
+const LOOK_EVERY_MS = 250;
 
 async function run(argv: readonly string[]): Promise<number> {
   const plan = readElectPlan(argv);
@@ -144,17 +148,42 @@ async function observe(
   }: { readonly name: string; readonly store?: string | undefined; readonly json: boolean },
   signals: Signals,
 ): Promise<number> {
-  const tenure = await orInterrupted(openForTokens(chooseStore(store)), signals.waiting);
+  const tell = (leader: Leader | null): void => {
+    if (json) printJson({ name, leader });
+    else print(leader === null ? "no leader" : inWords(leader));
+  };
+  const choice = chooseStore(store);
+  const missing = missingFile(choice);
+  if (missing !== undefined) {
+    if (choice.folder === undefined && !json) say(`there is no store file ${missing} yet`);
+    tell(null);
+    await made(choice, signals.waiting);
+  }
+  let toldNobody = missing !== undefined;
+  const tenure = await orInterrupted(openForTokens(choice), signals.waiting);
   try {
     const changes = election(tenure, name).observe({ signal: signals.waiting });
     for await (const leader of changes) {
-      if (json) printJson({ name, leader });
-      else print(leader === null ? "no leader" : inWords(leader));
+      if (leader !== null || !toldNobody) tell(leader);
+      toldNobody = false;
     }
   } finally {
     await within(tenure.close(), CLOSE_MS);
   }
   return signals.asked === undefined ? EXIT.ok : signalExit(signals.asked.number);
+}
+
+/**
+ * Waits for a store file that is made with the first lease in it: one who only looks makes none.
+ *
+ * @throws the reason of `waiting` once it aborts.
+ */
+async function made(choice: StoreChoice, waiting: AbortSignal): Promise<void> {
+  const ended = new Promise((resolve) => waiting.addEventListener("abort", resolve));
+  while (missingFile(choice) !== undefined) {
+    await within(ended, LOOK_EVERY_MS);
+    waiting.throwIfAborted();
+  }
 }
 
 function inWords({ term, holder, info }: Leader): string {
