@@ -19,6 +19,7 @@ import { SupersededError } from "../core/errors.js";
 import type { FencingToken } from "../core/token.js";
 import { later } from "../sql/counter.js";
 import { bigintOf, numberOf, orNull, textOf } from "../sql/reading.js";
+import { onceLocked } from "../sql/row-locks.js";
 import { insertNew, type Script } from "../sql/script.js";
 import {
   byDialect,
@@ -95,9 +96,12 @@ export function* claimRelay(holder: string, leaseMs: number): Script<Claiming> {
 }
 
 function* isRelay({ holder, token }: Relaying): Script<boolean> {
-  const [row] = yield sql`SELECT holder, token FROM ${own("outbox_relay")}
-    WHERE name = ${RELAY} AND until_ms > ${now} ${forUpdate}`;
-  if (row === undefined || row["holder"] === null) return false;
+  const [row] = yield onceLocked(
+    sql`SELECT holder, token, until_ms FROM ${own("outbox_relay")} WHERE name = ${RELAY}
+      ${forUpdate}`,
+    sql`holder, token, CASE WHEN until_ms > ${now} THEN 1 ELSE 0 END AS lives`,
+  );
+  if (row === undefined || row["holder"] === null || numberOf(row["lives"]) === 0) return false;
   return textOf(row["holder"]) === holder && bigintOf(row["token"]) === token;
 }
 

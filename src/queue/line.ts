@@ -18,7 +18,7 @@ import { SupersededError } from "../core/errors.js";
 import { toToken, type FencingToken } from "../core/token.js";
 import { nextToken, nextTokenHere } from "../sql/counter.js";
 import { bigintOf, numberOf, orNull, textOf } from "../sql/reading.js";
-import { forChange, forChangeSkipLocked, forShareOfKey } from "../sql/row-locks.js";
+import { forChange, forChangeSkipLocked, forShareOfKey, onceLocked } from "../sql/row-locks.js";
 import { insertNew, Shortcut, type Script, type SqlRow } from "../sql/script.js";
 import { forUpdateSkipLocked, now, own, sql } from "../sql/statement.js";
 
@@ -222,8 +222,11 @@ function* untilReady(queue: string): Script<number | null> {
 
 /** Whether the row still shows this holder, and its time is not over. Locks it. */
 function* lockIfHeld({ queue, key, holder, token }: Running): Script<SqlRow | "held" | undefined> {
-  const [row] = yield sql`SELECT holder, token, CASE WHEN until_ms > ${now} THEN 1 ELSE 0 END
-    AS lives FROM ${own("queue_key")} WHERE queue = ${queue} AND job_key = ${key} ${forChange}`;
+  const [row] = yield onceLocked(
+    sql`SELECT holder, token, until_ms FROM ${own("queue_key")}
+      WHERE queue = ${queue} AND job_key = ${key} ${forChange}`,
+    sql`holder, token, CASE WHEN until_ms > ${now} THEN 1 ELSE 0 END AS lives`,
+  );
   if (row === undefined || row["holder"] === null) return undefined;
   const isMine = textOf(row["holder"]) === holder && bigintOf(row["token"]) === token;
   return isMine && numberOf(row["lives"]) === 1 ? "held" : row;
@@ -238,13 +241,20 @@ export function* extendJob(running: Running, leaseMs: number): Script<boolean> {
   return true;
 }
 
-/** Completes a job that may be completed already: an earlier answer may have been lost. */
+/**
+ * Completes a job that may be completed already: an earlier answer may have been lost. Mostly in
+ * one statement, which passes over a line that somebody has locked: waiting for it would take time
+ * of the lease, after that was looked at.
+ */
 export function* completeOnce(running: Running): Script<void> {
   const { queue, key, seq, holder, token } = running;
-  const [done] = yield new Shortcut(sql`WITH line AS (
+  const line = sql`queue = ${queue} AND job_key = ${key}`;
+  const [done] = yield new Shortcut(sql`WITH held AS (
+      SELECT 1 AS held FROM ${own("queue_key")} WHERE ${line} AND holder = ${holder}
+        AND token = ${token} AND until_ms > ${now} ${forChangeSkipLocked}),
+    line AS (
       UPDATE ${own("queue_key")} SET holder = NULL, until_ms = 0, ready_ms = ${now}
-      WHERE queue = ${queue} AND job_key = ${key} AND holder = ${holder} AND token = ${token}
-        AND until_ms > ${now} RETURNING 1 AS held)
+      WHERE ${line} AND EXISTS (SELECT 1 FROM held) RETURNING 1 AS freed)
     UPDATE ${own("queue_job")} SET state = 'done', ended_ms = ${now}
     WHERE seq = ${seq} AND EXISTS (SELECT 1 FROM line) RETURNING 1 AS done`);
   if (done === undefined && !(yield* isDone(running))) yield* completeJob(running);

@@ -13,6 +13,7 @@ import { SupersededError } from "../core/errors.js";
 import type { FencingToken } from "../core/token.js";
 import { later } from "../sql/counter.js";
 import { bigintOf, numberOf, orNull, textOf } from "../sql/reading.js";
+import { onceLocked } from "../sql/row-locks.js";
 import { insertNew, type Script } from "../sql/script.js";
 import { forUpdate, now, own, sql } from "../sql/statement.js";
 
@@ -179,9 +180,12 @@ function* endFire(
 
 /** Whether this holder runs it, and its time is not over. Locks the fire. */
 function* isRunning({ name, fireMs, holder, token }: RunningFire): Script<boolean> {
-  const [row] = yield sql`SELECT holder, token FROM ${own("schedule_fire")} WHERE name = ${name}
-    AND fire_ms = ${fireMs} AND state = 'running' AND until_ms > ${now} ${forUpdate}`;
-  if (row === undefined) return false;
+  const [row] = yield onceLocked(
+    sql`SELECT holder, token, until_ms FROM ${own("schedule_fire")} WHERE name = ${name}
+      AND fire_ms = ${fireMs} AND state = 'running' ${forUpdate}`,
+    sql`holder, token, CASE WHEN until_ms > ${now} THEN 1 ELSE 0 END AS lives`,
+  );
+  if (row === undefined || numberOf(row["lives"]) === 0) return false;
   return textOf(row["holder"]) === holder && bigintOf(row["token"]) === token;
 }
 

@@ -4,7 +4,7 @@
  * lock. Nothing on SQLite, whose transactions lock the file.
  */
 import { ArgumentTypeError } from "../core/errors.js";
-import { byDialect, raw, type SqlPiece } from "./statement.js";
+import { byDialect, raw, sql, type Sql, type SqlPiece } from "./statement.js";
 
 /** Keeps the row from being deleted until the transaction ends. */
 export const forShareOfKey: SqlPiece = lock("FOR KEY SHARE", "FOR SHARE");
@@ -15,6 +15,15 @@ export const forChangeSkipLocked: SqlPiece = lock(
   "FOR NO KEY UPDATE SKIP LOCKED",
   "FOR UPDATE SKIP LOCKED",
 );
+
+/**
+ * Columns of rows that a SELECT locks, computed once the lock is had. In the SELECT itself
+ * Postgres computes columns and conditions before it waits, and computes them again only where the
+ * row has changed: a lease that ended during the wait would count as one that lasts. Not on MySQL.
+ */
+export function onceLocked(locking: SqlPiece, columns: SqlPiece): Sql {
+  return sql`WITH locked AS (${locking}) SELECT ${columns} FROM locked`;
+}
 
 function lock(postgres: string, mysql: string): SqlPiece {
   return byDialect({ sqlite: raw(""), postgres: raw(postgres), mysql: raw(mysql) });
