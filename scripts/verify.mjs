@@ -52,13 +52,13 @@ function command(program, ...args) {
 }
 
 /** A vitest run counts its tests, as count-reporter.mjs saw them. */
-function vitest(report, args, node = [process.execPath]) {
+function vitest(report, args, node = [process.execPath], settings = {}) {
   return async (shows) => {
     const file = path.join(reports, `${report}.json`);
     const [program, ...before] = node;
     const tests = [...before, path.join(root, "node_modules/vitest/vitest.mjs"), "run", ...args];
     const reporters = ["--reporter=default", "--reporter=./scripts/count-reporter.mjs"];
-    const env = { ...process.env, TENURE_VERIFY_REPORT: file };
+    const env = { ...process.env, ...settings, TENURE_VERIFY_REPORT: file };
     const { status } = await run(program, [...tests, ...reporters], { shows, env });
     /** @type {Count} */
     const sum = existsSync(file)
@@ -101,14 +101,24 @@ function unlessMissing(major, step) {
 }
 
 const smoke = (major) => unlessMissing(major, command(...otherNode(major), "scripts/smoke.mjs"));
+/** Suites of patterns that have SQLite among their stores; those of others alone would be empty. */
+const PATTERNS = [
+  ...["cas.test", "claims.test", "idempotency.test", "inbox", "outbox", "queue.test"],
+  ...["reservations", "rows", "schedule", "sql.test"],
+].map((name) => `test/patterns/${name}`);
+
 const sqliteOn = (major) =>
   unlessMissing(
     major,
     vitest(
       `sqlite-node-${major}`,
       // The fence's tests bring a better-sqlite3 database of the user's, compiled for one Node.
-      ["--project", "conformance", "--project", "backends", "sqlite"],
+      [
+        ...["--project", "conformance", "--project", "backends", "--project", "patterns"],
+        ...["sqlite", ...PATTERNS],
+      ],
       otherNode(major),
+      { TENURE_TEST_STORES: "sqlite" },
     ),
   );
 

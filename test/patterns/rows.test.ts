@@ -50,7 +50,7 @@ onStores("rows", (store) => {
       }
       // It did not wait, and left the connection as patient as it was.
       expect(performance.now() - before).toBeLessThan(1_500);
-      expect(db.pragma("busy_timeout", { simple: true })).toBe(2_000);
+      expect(db.prepare("PRAGMA busy_timeout").get()).toEqual({ timeout: 2_000 });
       db.exec("ROLLBACK");
     } else {
       const second = await spot.openTransaction();
@@ -204,7 +204,7 @@ describe("a transaction of SQLite that has read what is not the newest any more"
         const spot = await store.fresh();
         await spot.query("CREATE TABLE t (id INTEGER PRIMARY KEY)");
         const db = spot.connect!();
-        db.pragma("journal_mode = WAL");
+        db.exec("PRAGMA journal_mode = WAL");
         db.exec("BEGIN");
         db.prepare("SELECT count(*) FROM t").get();
         await spot.query("INSERT INTO t VALUES (1)");

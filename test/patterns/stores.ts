@@ -13,7 +13,6 @@ import { rmSync } from "node:fs";
 import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import Database from "better-sqlite3";
 import { createPool, type Pool as MysqlPool } from "mysql2/promise";
 import { Pool } from "pg";
 import postgres from "postgres";
@@ -23,6 +22,7 @@ import { describeOn } from "../servers/find.js";
 import { mariadbProgram, startMariadb, type MariadbServer } from "../servers/mariadb.js";
 import { postgresProgram, startPostgres, type PostgresServer } from "../servers/postgres.js";
 import { RACE_TIMEOUT_MS } from "./race-size.js";
+import { openCallersSqlite, rowsOf, type CallersDatabase } from "./sqlite-client.js";
 
 /** What a child process opens a store with; see `children.ts`. */
 export interface ChildTarget {
@@ -47,7 +47,7 @@ export interface Spot {
   /** A transaction of the caller's own that stays open; rolled back at the latest with the test. */
   openTransaction(): Promise<OpenTransaction>;
   /** A further connection of the caller's own to a SQLite file. */
-  readonly connect?: () => Database.Database;
+  readonly connect?: () => CallersDatabase;
   /** Statements of the caller's own client, outside any transaction; `?` are placeholders. */
   query(text: string, values?: readonly unknown[]): Promise<Record<string, any>[]>;
 }
@@ -83,20 +83,24 @@ const SERVERS = {
 let count = 0;
 const freshName = (): string => `p_${process.pid}_${++count}`;
 
+/** The stores of a run that tries out no others, such as that of another Node. */
+const LIMITED = process.env["TENURE_TEST_STORES"]?.split(",");
+
 /**
  * Defines a race of many processes, once for each server: who wins is decided there, whatever
- * library carries the statements.
+ * library carries the statements. Not in a limited run.
  */
 export function itRaces(store: Store, title: string, run: () => Promise<void>): void {
-  if (store.name !== "postgres") it(title, run, RACE_TIMEOUT_MS);
+  if (store.name !== "postgres" && LIMITED === undefined) it(title, run, RACE_TIMEOUT_MS);
 }
 
 /** Defines a suite for every store, or for those named. */
 export function onStores(
   title: string,
   define: (store: Store) => void,
-  only: readonly Store["name"][] = ["sqlite", "pg", "postgres", "mysql"],
+  named: readonly Store["name"][] = ["sqlite", "pg", "postgres", "mysql"],
 ): void {
+  const only = named.filter((name) => LIMITED?.includes(name) ?? true);
   if (only.includes("sqlite")) {
     describe(`${title} on sqlite`, () => {
       define({ ...SQLITE, fresh: freshFile, server: () => fail("SQLite has no server") });
@@ -155,18 +159,12 @@ async function freshFile(): Promise<Spot> {
   const folder = await mkdtemp(path.join(tmpdir(), "tenure-patterns-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const url = `sqlite:${path.join(folder, "store.db")}`;
-  const connect = (): Database.Database => {
-    const db = new Database(path.join(folder, "store.db"), { timeout: 2_000 });
-    onTestFinished(() => void db.close());
+  const connect = (): CallersDatabase => {
+    const db = openCallersSqlite(path.join(folder, "store.db"));
+    onTestFinished(() => db.close());
     return db;
   };
-  const all = (db: Database.Database, text: string, values: readonly unknown[] = []) => {
-    const statement = db.prepare(text);
-    if (statement.reader) return statement.all(...values) as Record<string, any>[];
-    statement.run(...values);
-    return [];
-  };
-  let client: Database.Database | undefined;
+  let client: CallersDatabase | undefined;
   return {
     dialect: "sqlite",
     target: url,
@@ -176,19 +174,28 @@ async function freshFile(): Promise<Spot> {
     open: opener(url, {}),
     begin: async (work) => {
       client ??= connect();
-      return await client.transaction(() => work(client)).immediate();
+      client.exec("BEGIN IMMEDIATE");
+      try {
+        const result = work(client);
+        if (result instanceof Promise) throw new Error("the work on SQLite is synchronous");
+        client.exec("COMMIT");
+        return result;
+      } catch (error) {
+        client.exec("ROLLBACK");
+        throw error;
+      }
     },
     openTransaction: async () => {
       const db = connect();
       db.exec("BEGIN IMMEDIATE");
       return {
         tx: db,
-        query: async (text, values) => all(db, text, values),
+        query: async (text, values) => rowsOf(db, text, values),
         commit: async () => void db.exec("COMMIT"),
         rollback: async () => void db.exec("ROLLBACK"),
       };
     },
-    query: async (text, values) => all((client ??= connect()), text, values),
+    query: async (text, values) => rowsOf((client ??= connect()), text, values),
   };
 }
 
