@@ -1,4 +1,4 @@
-/** A caller's own connection to a SQLite file, with the library that Tenure uses in this process. */
+/** A caller's own connection to a SQLite file, with the library that Tenure uses in the process. */
 import Database from "better-sqlite3";
 import { createRequire } from "node:module";
 
@@ -26,7 +26,7 @@ function library(): Open {
     return node.DatabaseSync;
   } catch {
     // Before Node 22.13.
-    return Database as unknown as Open;
+    return Database;
   }
 }
 
