@@ -57,6 +57,7 @@ export type RedisTarget = `redis://${string}` | `rediss://${string}` | RedisClie
 export type EtcdTarget = `etcd://${string}` | `etcds://${string}` | EtcdClient;
 
 const SQL_OPTIONS: readonly string[] = ["schema", "migrate", "timeout", "runtime", "maxBytes"];
+const URLS = "sqlite:PATH postgres:// mysql:// redis:// rediss:// etcd:// etcds://";
 const REDIS_OPTIONS: readonly string[] = ["prefix", "timeout", "runtime", "maxBytes"];
 const ACCESS_OPTIONS: readonly string[] = ["user", "password", "tls", "ca", "cert", "key"];
 
@@ -84,7 +85,7 @@ export async function cas(
   checkKnown(options, SQL_OPTIONS);
   const { maxBytes, ...forStore } = options;
   const parts = { maxBytes: checkMaxBytes(maxBytes), runtime: options.runtime ?? platform() };
-  return sqlCas(await openSqlStore(target, CAS_TABLES, forStore), parts);
+  return sqlCas(await openSqlStore(target, CAS_TABLES, forStore, URLS), parts);
 }
 
 function isEtcd(target: unknown): target is string | EtcdClient {

@@ -48,6 +48,8 @@ export interface RedisClaimsOptions {
 
 type RedisTarget = `${"redis" | "rediss"}://${string}` | RedisClient;
 
+const URLS = "sqlite:PATH postgres:// mysql:// redis:// rediss://";
+
 /**
  * Claims: a unique key is the lock. Who inserts it first has it.
  *
@@ -73,7 +75,12 @@ export async function claims(
 ): Promise<LoneClaims | Claims<Dialect>> {
   if (isRedis(target)) return await openInRedis(target, options);
   checkKnown(options, ["schema", "migrate", "timeout", "runtime"]);
-  const store: SqlStore<Dialect> = await openSqlStore<SqlTarget>(target, CLAIM_TABLES, options);
+  const store: SqlStore<Dialect> = await openSqlStore<SqlTarget>(
+    target,
+    CLAIM_TABLES,
+    options,
+    URLS,
+  );
   const { random } = options.runtime ?? platform();
   const { dialect: backend, storeId } = store;
   const parts = { backend, storeId, newHolder: () => random.id() };

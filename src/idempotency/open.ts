@@ -45,6 +45,7 @@ export interface RedisIdempotencyOptions {
 /** Where Redis is: a URL, or a client of node-redis, ioredis or iovalkey. */
 export type RedisTarget = `redis://${string}` | `rediss://${string}` | RedisClient;
 
+const URLS = "sqlite:PATH postgres:// mysql:// redis:// rediss://";
 const SQL_OPTIONS: readonly string[] = ["schema", "migrate", "timeout", "runtime", "maxBytes"];
 const REDIS_OPTIONS: readonly string[] = ["prefix", "timeout", "runtime", "maxBytes"];
 
@@ -74,7 +75,7 @@ export async function idempotency(
   checkKnown(options, SQL_OPTIONS);
   const { maxBytes, ...forStore } = options;
   const parts = { digest, maxBytes: checkMaxBytes(maxBytes) };
-  const store = await openSqlStore(target, IDEMPOTENCY_TABLES, forStore);
+  const store = await openSqlStore(target, IDEMPOTENCY_TABLES, forStore, URLS);
   return sqlIdempotency(store, { ...parts, runtime: options.runtime ?? platform() });
 }
 

@@ -1,7 +1,7 @@
 /** Opens an outbox: what `tenure/outbox` offers. */
 import type { MysqlPool } from "../drivers/mysql/client.js";
 import { platform } from "../platform/index.js";
-import { openSqlStore, type DialectOf, type SqlTarget } from "../sql/open.js";
+import { openSqlStore, WITHOUT_MYSQL, type DialectOf, type SqlTarget } from "../sql/open.js";
 import { refuseMysql } from "../sql/row-locks.js";
 import type { SqlStore, SqlStoreOptions } from "../sql/store.js";
 import { tablesSql, type TableSqlOptions } from "../sql/tables.js";
@@ -29,7 +29,7 @@ export async function outbox<T extends OutboxTarget>(
   options: SqlStoreOptions = {},
 ): Promise<Outbox<Extract<DialectOf<T>, OutboxDialect>>> {
   refuseMysql(target, "an outbox");
-  const store = await openSqlStore(target, OUTBOX_TABLES, options);
+  const store = await openSqlStore(target, OUTBOX_TABLES, options, WITHOUT_MYSQL);
   const messages = store as unknown as SqlStore<Extract<DialectOf<T>, OutboxDialect>>;
   return new Outbox(messages, options.runtime ?? platform());
 }

@@ -1,7 +1,7 @@
 /** Opens a queue: what `tenure/queue` offers. */
 import type { MysqlPool } from "../drivers/mysql/client.js";
 import { platform } from "../platform/index.js";
-import { openSqlStore, type DialectOf, type SqlTarget } from "../sql/open.js";
+import { openSqlStore, WITHOUT_MYSQL, type DialectOf, type SqlTarget } from "../sql/open.js";
 import { refuseMysql } from "../sql/row-locks.js";
 import type { SqlStore } from "../sql/store.js";
 import { tablesSql, type TableSqlOptions } from "../sql/tables.js";
@@ -40,7 +40,7 @@ export async function queue<T extends QueueTarget>(
   const { name, maxTries, keepDone, ...rest } = options;
   const given = { name, maxTries, keepDone };
   const terms = queueTerms(given as QueueOptions);
-  const store = await openSqlStore(target, QUEUE_TABLES, rest);
+  const store = await openSqlStore(target, QUEUE_TABLES, rest, WITHOUT_MYSQL);
   const queues = store as unknown as SqlStore<Extract<DialectOf<T>, QueueDialect>>;
   return new Queue(queues, options.runtime ?? platform(), terms);
 }

@@ -5,7 +5,7 @@ import { checkObject } from "../core/options.js";
 import { cronTimes, timeOfIso } from "../drivers/croner/open.js";
 import type { MysqlPool } from "../drivers/mysql/client.js";
 import { platform } from "../platform/index.js";
-import { openSqlStore, type DialectOf, type SqlTarget } from "../sql/open.js";
+import { openSqlStore, WITHOUT_MYSQL, type DialectOf, type SqlTarget } from "../sql/open.js";
 import { refuseMysql } from "../sql/row-locks.js";
 import type { SqlStore, SqlStoreOptions } from "../sql/store.js";
 import { tablesSql, type TableSqlOptions } from "../sql/tables.js";
@@ -72,7 +72,7 @@ async function openStore<T extends ScheduleTarget>(
   const options = Object.fromEntries(
     Object.entries(given).filter(([, value]) => value !== undefined),
   );
-  const opened = await openSqlStore(target, SCHEDULE_TABLES, options);
+  const opened = await openSqlStore(target, SCHEDULE_TABLES, options, WITHOUT_MYSQL);
   return opened as unknown as SqlStore<StoreDialect<T>>;
 }
 

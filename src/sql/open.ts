@@ -52,11 +52,14 @@ type DialectOfUrl<U extends string> = string extends U
         ? "mysql"
         : never;
 
-const KNOWN = "a URL (sqlite:PATH postgres:// mysql://), or a client of a SQL database";
+const SQL_URLS = "sqlite:PATH postgres:// mysql://";
+/** URLs of a pattern that MySQL does not have, for its refusals. */
+export const WITHOUT_MYSQL = "sqlite:PATH postgres://";
 const DEFAULT_TIMEOUT_MS = 10_000;
 
 /**
- * A store with a pattern's tables in it; with null, of a pattern that has none.
+ * A store with a pattern's tables in it; with null, of a pattern that has none. `urls` is what a
+ * refusal lists: the stores of the pattern, where they are others than the SQL databases.
  *
  * @throws TypeError or RangeError for a wrong target or option; a URL may carry a password, so only
  *   its scheme is repeated. UnavailableError when the store cannot be opened, its client library is
@@ -66,10 +69,14 @@ export async function openSqlStore<T extends SqlTarget>(
   target: T,
   plan: TablePlan | null,
   options: SqlStoreOptions = {},
+  urls: string = SQL_URLS,
 ): Promise<SqlStore<DialectOf<T>>> {
   const terms = checkOptions(options);
+  const must = `a URL (${urls}), or a client of such a store`;
   const opened =
-    typeof target === "string" ? await openUrl(target, terms) : await openClient(target, terms);
+    typeof target === "string"
+      ? await openUrl(target, terms, must)
+      : await openClient(target, terms, must);
   try {
     const { migrate, runtime } = terms;
     if (plan !== null) await prepare(opened, plan, { migrate, newId: () => runtime.random.id() });
@@ -98,14 +105,14 @@ function checkOptions(options: SqlStoreOptions): Terms {
   return { schema, migrate, timeoutMs, runtime };
 }
 
-async function openUrl(url: string, terms: Terms): Promise<AnyStore> {
+async function openUrl(url: string, terms: Terms, must: string): Promise<AnyStore> {
   const scheme = /^[a-z]+(?=:)/i.exec(url)?.[0].toLowerCase();
   switch (scheme) {
     case "sqlite": {
       const path = url.slice("sqlite:".length);
       if (path === "" || /^\/\/[^/]/.test(path)) {
-        const must = '"sqlite:" and a path, such as sqlite:./jobs.db or sqlite:/var/lib/jobs.db';
-        throw new ArgumentTypeError("target", url, must);
+        const form = '"sqlite:" and a path, such as sqlite:./jobs.db or sqlite:/var/lib/jobs.db';
+        throw new ArgumentTypeError("target", url, form);
       }
       return await openFile(path, terms);
     }
@@ -116,11 +123,11 @@ async function openUrl(url: string, terms: Terms): Promise<AnyStore> {
     case "mariadb":
       return overMysql(await openMysql(url), terms);
     default:
-      throw new ArgumentTypeError("target", scheme === undefined ? url : `${scheme}:…`, KNOWN);
+      throw new ArgumentTypeError("target", scheme === undefined ? url : `${scheme}:…`, must);
   }
 }
 
-async function openClient(client: unknown, terms: Terms): Promise<AnyStore> {
+async function openClient(client: unknown, terms: Terms, must: string): Promise<AnyStore> {
   const has = (name: string): boolean =>
     typeof (client as Record<string, unknown> | null | undefined)?.[name] === "function";
   if (has("prepare") && has("exec")) {
@@ -130,7 +137,7 @@ async function openClient(client: unknown, terms: Terms): Promise<AnyStore> {
   if (has("getConnection")) return overMysql(adoptMysql(client as MysqlPool, "target"), terms);
   if (has("query") || has("unsafe"))
     return overPostgres(adoptPostgres(client as PgPool, "target"), terms);
-  throw new ArgumentTypeError("target", client, KNOWN);
+  throw new ArgumentTypeError("target", client, must);
 }
 
 async function openFile(path: string, terms: Terms): Promise<SqliteStore> {

@@ -5,12 +5,13 @@ import Database from "better-sqlite3";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { sqlite } from "../../src/backends/sqlite/open.js";
 import {
+  GuaranteeError,
   LeaseLostError,
   OutcomeUnknownError,
   TenureError,
   UnavailableError,
 } from "../../src/core/errors.js";
-import type { TokenBearer } from "../../src/core/token.js";
+import type { FencingToken, TokenBearer } from "../../src/core/token.js";
 import type { Connection } from "../../src/fences/sqlite/connection.js";
 import { createSqliteFence, type SqliteFence } from "../../src/fences/sqlite/index.js";
 import { sqliteFence, sqliteParts } from "../../src/fences/sqlite/open.js";
@@ -261,6 +262,24 @@ describe("SQLite fence and its file", () => {
       other.exec("UPDATE tenure_store SET boot = 'earlier'");
       await expect(fence.held(c, set(6))).rejects.toThrow(LeaseLostError);
       expect(value()).toBe(5);
+      await backend.close();
+    });
+
+    it("says so when the lease is kept in another file", async () => {
+      const lease = { name: "n", holder: "h", token: 7n as FencingToken, storeId: "theirs" };
+      const fence = keep(sqliteFence(file));
+      const noLeases = await fence.held(lease, set(1)).catch((error: unknown) => error);
+      expect(noLeases).toBeInstanceOf(GuaranteeError);
+      expect((noLeases as Error).message).toContain(`${file} keeps no leases`);
+
+      const backend = await sqlite(file, { endWithProcess: false });
+      await backend.open?.(call());
+      const others = await fence.held(lease, set(1)).catch((error: unknown) => error);
+      expect(others).toBeInstanceOf(LeaseLostError);
+      const said = `leases of store ${backend.storeId}, and this one is of store theirs`;
+      expect((others as Error).message).toContain(said);
+      const own = fence.held({ ...lease, storeId: backend.storeId }, set(1));
+      await expect(own).rejects.toThrow(/token 7 of this holder$/);
       await backend.close();
     });
   });

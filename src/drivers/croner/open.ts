@@ -1,7 +1,8 @@
 /** Loads the parser of cron expressions. The only file that imports it. */
 /* eslint-disable no-restricted-globals -- its times are Dates; each moment is given to it. */
 import type { Cron } from "croner";
-import { ArgumentTypeError, UnavailableError } from "../../core/errors.js";
+import { ArgumentTypeError } from "../../core/errors.js";
+import { MissingLibraryError } from "../missing-library.js";
 
 const INSTALL_LINE = "npm install croner";
 const SECOND_MS = 1_000;
@@ -74,9 +75,7 @@ async function load(): Promise<{ readonly Cron: typeof Cron }> {
   try {
     return await import("croner");
   } catch (cause) {
-    throw new UnavailableError(`a schedule needs a parser of cron expressions: ${INSTALL_LINE}`, {
-      retryable: false,
-      cause,
-    });
+    const what = "a schedule needs a parser of cron expressions";
+    throw new MissingLibraryError(what, INSTALL_LINE, { cause });
   }
 }

@@ -1,9 +1,10 @@
 /** Clients by URL or around a caller's. The only file that loads the client library. */
-import { ArgumentTypeError, UnavailableError } from "../../core/errors.js";
+import { ArgumentTypeError } from "../../core/errors.js";
 import type { Runtime } from "../../core/runtime.js";
 import type { DynamoAddress } from "./address.js";
 import { DynamoClient, type Commands } from "./client.js";
 import type { DynamoSender } from "./contract.js";
+import { MissingLibraryError } from "../missing-library.js";
 
 const INSTALL_LINE = "npm install @aws-sdk/client-dynamodb";
 
@@ -65,9 +66,7 @@ async function load(): Promise<Library> {
     return await import("@aws-sdk/client-dynamodb");
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "ERR_MODULE_NOT_FOUND") throw error;
-    throw new UnavailableError(`DynamoDB needs the client library: ${INSTALL_LINE}`, {
-      backend: "dynamodb",
-      retryable: false,
-    });
+    const what = "DynamoDB needs the client library";
+    throw new MissingLibraryError(what, INSTALL_LINE, { backend: "dynamodb" });
   }
 }

@@ -1,7 +1,8 @@
 /** Databases by URL or beside a caller's pool. The only file that loads the client library. */
-import { ArgumentTypeError, UnavailableError } from "../../core/errors.js";
+import { ArgumentTypeError } from "../../core/errors.js";
 import { corePool, type MysqlPool } from "./client.js";
 import { connectOwn, poolDatabase, type MysqlDatabase } from "./database.js";
+import { MissingLibraryError } from "../missing-library.js";
 
 const INSTALL_LINE = "npm install mysql2";
 const CONNECT_WITHIN_MS = 5_000;
@@ -76,9 +77,7 @@ async function load() {
     return (await import("mysql2")).default;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "ERR_MODULE_NOT_FOUND") throw error;
-    throw new UnavailableError(`a MySQL URL or pool needs the client library: ${INSTALL_LINE}`, {
-      backend: "mysql",
-      retryable: false,
-    });
+    const what = "a MySQL URL or pool needs the client library";
+    throw new MissingLibraryError(what, INSTALL_LINE, { backend: "mysql" });
   }
 }

@@ -1,11 +1,12 @@
 /** Databases by URL or beside a caller's client. The only file that loads a client library. */
-import { ArgumentTypeError, UnavailableError } from "../../core/errors.js";
+import { ArgumentTypeError } from "../../core/errors.js";
 import { knownPostgres, type KnownPostgres, type PgClient, type PostgresClient } from "./client.js";
 import type { PostgresConnection } from "./connection.js";
 import { poolDatabase, type PostgresDatabase } from "./database.js";
 import { explainPostgres } from "./errors.js";
 import { connectPg, settingsOfClient, settingsOfPool } from "./pg.js";
 import { connectSql } from "./sql.js";
+import { MissingLibraryError } from "../missing-library.js";
 
 /** Which client library. */
 export type PostgresLibrary = "pg" | "postgres";
@@ -40,10 +41,8 @@ export async function openPostgres(
     const open = library === "pg" ? await loadPg() : await loadSql();
     if (open !== undefined) return open(url, max);
   }
-  throw new UnavailableError(`a Postgres URL needs a client library: ${INSTALL_LINE}`, {
-    backend: "postgres",
-    retryable: false,
-  });
+  const what = "a Postgres URL needs a client library";
+  throw new MissingLibraryError(what, INSTALL_LINE, { backend: "postgres" });
 }
 
 /**

@@ -1,10 +1,11 @@
 /** Connections of our own, by URL or beside a caller's client. Only this file loads a library. */
-import { ArgumentTypeError, UnavailableError } from "../../core/errors.js";
+import { ArgumentTypeError } from "../../core/errors.js";
 import { redisChannels } from "./channels.js";
 import { knownRedis, type KnownRedis, type RedisClient } from "./client.js";
 import { redisCommands, type RedisCommands } from "./commands.js";
 import type { RedisChannels } from "./contract.js";
 import { explainRedis } from "./errors.js";
+import { MissingLibraryError } from "../missing-library.js";
 
 /** Which client library. */
 export type RedisLibrary = "redis" | "ioredis" | "iovalkey";
@@ -71,10 +72,8 @@ export async function openRedis(
     const make = await load(library);
     if (make !== undefined) return connection(knownRedis(make(url)));
   }
-  throw new UnavailableError(`a Redis URL needs a client library: ${INSTALL_LINE}`, {
-    backend: "redis",
-    retryable: false,
-  });
+  const what = "a Redis URL needs a client library";
+  throw new MissingLibraryError(what, INSTALL_LINE, { backend: "redis" });
 }
 
 /**

@@ -12,6 +12,7 @@ import {
   type SqliteLibrary,
   type UserSqliteDatabase,
 } from "./database.js";
+import { MissingLibraryError } from "../missing-library.js";
 import { explainSqlite, sqliteCode } from "./errors.js";
 
 /** How to open a file. */
@@ -26,6 +27,8 @@ export interface OpenSqliteOptions {
 
 const nodeRequire = createRequire(import.meta.url);
 const INSTALL_LINE = "npm install better-sqlite3@12";
+const REBUILD_LINE = "npm rebuild better-sqlite3";
+const CANNOT_OPEN = "cannot open the SQLite database";
 
 /**
  * A connection to the SQLite file at `path`, with a busy time-out of 0: a lock held by another
@@ -50,6 +53,10 @@ export async function openSqlite(
     return open(file, options.readonly ?? false);
   } catch (error) {
     // A binary that was compiled for another version of Node throws only now.
+    if (isUnbuilt(error)) {
+      const what = `${CANNOT_OPEN}: the native part of better-sqlite3 is not there for this Node`;
+      throw new MissingLibraryError(what, REBUILD_LINE, { backend: "sqlite", cause: error });
+    }
     if (sqliteCode(error) === undefined) fail(`${onOneLine(error)}; try ${INSTALL_LINE}`, error);
     throw explainSqlite(error, { file, during: "open the SQLite database", backend: "sqlite" });
   }
@@ -184,13 +191,21 @@ function loadNode(): Opener | undefined {
 }
 
 async function loadBetter(): Promise<Opener> {
-  const loaded = await import("better-sqlite3").catch((cause: unknown) =>
-    fail(`it needs a SQLite library on this version of Node: ${INSTALL_LINE}`, cause),
-  );
+  const loaded = await import("better-sqlite3").catch((cause: unknown): never => {
+    const what = `${CANNOT_OPEN}: it needs a SQLite library on this version of Node`;
+    throw new MissingLibraryError(what, INSTALL_LINE, { backend: "sqlite", cause });
+  });
   claimLibrary("better-sqlite3");
   const Database = loaded.default;
   return (file, readonly) =>
     fromBetterSqlite3(new Database(file, { readonly, timeout: 0 }));
+}
+
+/** Neither built nor downloaded, or for another version of Node: what it says lists its paths. */
+function isUnbuilt(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  const { code } = error as NodeJS.ErrnoException;
+  return code === "ERR_DLOPEN_FAILED" || error.message.includes("the bindings file");
 }
 
 function onOneLine(error: unknown): string {
@@ -198,7 +213,7 @@ function onOneLine(error: unknown): string {
 }
 
 function fail(what: string, cause?: unknown): never {
-  throw new UnavailableError(`cannot open the SQLite database: ${what}`, {
+  throw new UnavailableError(`${CANNOT_OPEN}: ${what}`, {
     retryable: false,
     backend: "sqlite",
     ...(cause === undefined ? {} : { cause }),

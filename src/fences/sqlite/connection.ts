@@ -46,6 +46,10 @@ export interface SqliteParts {
 export interface HeldCheck {
   /** Answers one row while the grant stands. Values: name, holder, token, then those of `now`. */
   readonly sql: string;
+  /** Answers one row where the file keeps leases at all. */
+  readonly keepsLeasesSql: string;
+  /** Answers the `id` of the store whose leases the file keeps. */
+  readonly storeIdSql: string;
   /** The values that say what time it is for the file's leases. */
   now(): Promise<readonly Value[]>;
 }

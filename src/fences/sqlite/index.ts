@@ -5,7 +5,7 @@
  * are not under `install`, anything about code that writes them without a handle.
  */
 import { parseDuration } from "../../core/duration.js";
-import { ArgumentTypeError, LeaseLostError } from "../../core/errors.js";
+import { ArgumentTypeError } from "../../core/errors.js";
 import { checkName } from "../../core/names.js";
 import { checkObject } from "../../core/options.js";
 import type { TokenBearer } from "../../core/token.js";
@@ -14,6 +14,7 @@ import type { Fence, FenceCall, FenceOptions, OnStale } from "../contract.js";
 import { createFence } from "../fence.js";
 import { checkWork } from "../handle.js";
 import type { SqliteParts, SqliteReadTx, SqliteTx } from "./connection.js";
+import { whyNotHeld } from "./held.js";
 import { Opener, runWork, sqliteStore, type Opened } from "./store.js";
 import { audit, install, uninstall, type FenceAudit, type InstallOptions } from "./unskippable.js";
 
@@ -33,7 +34,8 @@ export interface SqliteFence<S extends OnStale = "reject">
    * Not promised: that tables written under a mark are safe from it: use one or the other for a
    * table, not both.
    *
-   * @throws LeaseLostError when the record says otherwise; the work was not run.
+   * @throws LeaseLostError when the record says otherwise; GuaranteeError when the file keeps no
+   *   leases. The work was not run.
    */
   held<R>(bearer: TokenBearer, work: (tx: SqliteTx) => R): Promise<R>;
   /**
@@ -90,18 +92,11 @@ export function createSqliteFence<S extends OnStale = "reject">(
     held: async (bearer, work) => {
       const armer = checkBearer(bearer);
       checkWork(work);
-      const { name } = armer.scope;
       const now = await parts.heldCheck.now();
-      return await transact("write while held", armer, ({ connection, transactions }) => {
-        const row = transactions.own("test the lease", () =>
-          connection.prepare(parts.heldCheck.sql).get(name, armer.holder, armer.token, ...now),
-        );
-        if (row !== undefined) return sync(runWork(connection, work));
-        throw new LeaseLostError(`the store no longer has token ${armer.token} of this holder`, {
-          reason: "absent",
-          lock: name,
-          backend: "sqlite",
-        });
+      return await transact("write while held", armer, (opened) => {
+        const why = whyNotHeld(opened, parts.heldCheck, armer, now);
+        if (why !== undefined) throw why;
+        return sync(runWork(opened.connection, work));
       });
     },
 

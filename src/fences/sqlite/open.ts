@@ -1,6 +1,6 @@
 import { explainSqlite, isBusy } from "../../drivers/sqlite/errors.js";
 import type { UserSqliteDatabase } from "../../drivers/sqlite/database.js";
-import { HELD_AND_LIVE_SQL } from "../../drivers/sqlite/lease-table.js";
+import { HELD_AND_LIVE_SQL, KEEPS_LEASES_SQL, STORE_ID_SQL } from "../../drivers/sqlite/lease-table.js";
 import { adoptSqlite, openSqlite } from "../../drivers/sqlite/open.js";
 import { platform } from "../../platform/index.js";
 import { machine } from "../../platform/machine.js";
@@ -55,6 +55,8 @@ export function sqliteParts(pathOrDatabase: string | UserSqliteDatabase): Sqlite
 
 const heldCheck: HeldCheck = {
   sql: HELD_AND_LIVE_SQL,
+  keepsLeasesSql: KEEPS_LEASES_SQL,
+  storeIdSql: STORE_ID_SQL,
   now: async () => {
     const here = await machine();
     return [here.bootId ?? "", here.clockId, BigInt(Math.ceil(here.nowMs()))];
