@@ -36,14 +36,14 @@ export interface OwnedPartition extends TokenBearer, AsyncDisposable {
   /** Looks at the clock. */
   readonly state: OwnershipState;
   /**
-   * Aborts when the partition is lost, the lease's grace before its deadline, or when the work did
-   * not end within the group's `drain`: stop at once.
+   * Aborts when the partition is lost, the lease's grace before its deadline, when the work did not
+   * end within the group's `drain`, or when it is given up: stop at once.
    */
   readonly signal: AbortSignal;
   /**
    * Aborts when the group wants the partition back: begin nothing new, finish, and give it up. Its
-   * reason is a `PartitionRevokedError` then. Aborts also when the partition is lost, with the
-   * reason of `signal`.
+   * reason is a `PartitionRevokedError` then. Aborts also when the partition is lost or given up,
+   * with the reason of `signal`.
    */
   readonly revoked: AbortSignal;
   /** Milliseconds to the deadline by this process's own clocks; 0 once past. */

@@ -85,6 +85,7 @@ class Group implements PartitionGroup {
   #unsettledAt: Moment;
   #isSettled = false;
   #looks = 0;
+  #unlisten: () => void = () => undefined;
 
   constructor(tenure: Tenure<FencingToken>, name: string, terms: PartitionsTerms) {
     const { runtime, manifest } = tenure;
@@ -133,8 +134,15 @@ class Group implements PartitionGroup {
 
   /** Becomes a member, and begins to look after its share. */
   async join(): Promise<void> {
-    await this.#membership.enter(this.#terms.signal);
-    whenAborted(this.#tenure.closing, () => void this.close());
+    try {
+      await this.#membership.enter(this.#terms.signal);
+    } catch (error) {
+      // A member that nobody looks after would be left its share for ever.
+      await this.close();
+      throw error;
+    }
+    const { closing } = this.#tenure;
+    this.#unlisten = whenAborted(closing, () => void this.close());
     if (this.#closing === undefined) this.#living = this.#live();
   }
 
@@ -163,6 +171,7 @@ class Group implements PartitionGroup {
     await this.#membership.leave().catch((error: unknown) => this.#holdings.tell(error));
     await drained;
     this.#membership.end();
+    this.#unlisten();
   }
 
   /** Looks, acts and rests until the group ends. Never rejects. */

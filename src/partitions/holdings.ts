@@ -15,7 +15,7 @@ export interface HoldingsParts<O extends Ownership> {
   readonly create: (partition: number, lease: Lease, parts: OwnershipParts) => O;
   /** Told when a partition is no longer held: there may be something to do. */
   readonly onGone: () => void;
-  /** Told of what a work threw. */
+  /** Told of what a work or the caller's `onError` threw. */
   readonly onFailed: (error: unknown) => void;
 }
 
@@ -89,9 +89,13 @@ export class Holdings<O extends Ownership = Ownership> {
     this.#draining?.cancel();
   }
 
-  /** Hands an error to the caller's `onError`, which must not throw. */
+  /** Hands an error to the caller's `onError`; what that throws ends the group. */
   tell(error: unknown): void {
-    this.#parts.terms.onError(error);
+    try {
+      this.#parts.terms.onError(error);
+    } catch (thrown) {
+      this.#parts.onFailed(thrown);
+    }
   }
 
   #changed(change: PartitionChange, ownership: O): void {

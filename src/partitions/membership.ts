@@ -34,16 +34,18 @@ export class Membership {
    * Becomes a member, one at a time, so that two with different numbers of partitions cannot both
    * find the group empty.
    *
-   * @throws PartitionCountError when the group runs with another number; what `hold` throws.
+   * @throws PartitionCountError when the group runs with another number; what `hold` throws; the
+   *   reason of `signal` once it aborts. It may be a member even then: see {@link leave}.
    */
   async enter(signal: AbortSignal | undefined): Promise<void> {
     do {
       try {
         await this.#enterOnce(signal);
       } catch (error) {
+        // Whatever became of the try, whoever gave up is told why: also with the loss of a lease.
+        signal?.throwIfAborted();
         // It was frozen while it joined. If it has entered all the same, the elders' number counts.
-        // Not where it is the caller's own reason to give up: each further try would end with it.
-        if (!(error instanceof LeaseLostError) || signal?.aborted === true) throw error;
+        if (!(error instanceof LeaseLostError)) throw error;
       }
     } while (this.isLost);
   }

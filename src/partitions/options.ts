@@ -20,7 +20,7 @@ export interface OwnershipOptions extends Pick<LeaseOptions, "ttl" | "grace" | "
   readonly info?: HolderInfo;
   /** Told of each change in what this member owns. What it throws goes to `onError`. */
   readonly onChange?: (change: PartitionChange) => void;
-  /** Told what went wrong on the way; the group goes on. */
+  /** Told what went wrong on the way; the group goes on. What it throws ends the group. */
   readonly onError?: (error: unknown) => void;
 }
 

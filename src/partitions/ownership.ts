@@ -4,11 +4,13 @@
  *
  * It begins **owned**. The group makes it **revoked**: it is held and renewed until its owner gives
  * it up, and when that takes longer than `drain` its signal aborts and it is given up one grace
- * later all the same. It is **lost** when its lease is; **released** when it was given up. Lost and
- * released are final; each change is told once.
+ * later all the same. It is **lost** when its lease is; **released** when it was given up: a
+ * work that still goes on is told by both signals. Lost and released are final; each change is told
+ * once.
  */
 import { whenAborted } from "../core/aborting.js";
 import type { Timer } from "../core/clock.js";
+import { LeaseLostError } from "../core/errors.js";
 import type { Lease } from "../core/lease.js";
 import type { Runtime } from "../core/runtime.js";
 import type { FencingToken } from "../core/token.js";
@@ -117,7 +119,11 @@ export class Ownership implements OwnedPartition {
     this.#look();
     this.#end();
     const wasLost = this.#state === "lost";
-    if (!wasLost) this.#state = "released";
+    if (!wasLost) {
+      this.#state = "released";
+      // Before the store hears of it: whoever still works here is to stop before another begins.
+      this.#abort(this.#givenUp());
+    }
     try {
       await this.#lease.release();
     } catch (error) {
@@ -139,6 +145,10 @@ export class Ownership implements OwnedPartition {
     this.#end();
     const reason: unknown = this.#lease.signal.reason;
     this.#tell("lost");
+    this.#abort(reason);
+  }
+
+  #abort(reason: unknown): void {
     this.#revoked.abort(reason);
     this.#signal.abort(reason);
   }
@@ -155,6 +165,12 @@ export class Ownership implements OwnedPartition {
 
   #tell(type: PartitionChange["type"]): void {
     this.#parts.changed({ type, partition: this });
+  }
+
+  #givenUp(): LeaseLostError {
+    const { name: lock } = this;
+    const text = `partition ${this.partition} (${JSON.stringify(lock)}) was given up`;
+    return new LeaseLostError(text, { lock, backend: this.#parts.backend, reason: "released" });
   }
 
   #error(how: string): PartitionRevokedError {

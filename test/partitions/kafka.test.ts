@@ -4,9 +4,10 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vites
 import { connect } from "../../src/connect.js";
 import type { PartitionGroup } from "../../src/partitions/contract.js";
 import { has } from "../../src/partitions/kafka/client.js";
-import { Commits } from "../../src/partitions/kafka/commits.js";
+import { Commits, type Within } from "../../src/partitions/kafka/commits.js";
 import { kafkaPartitions } from "../../src/partitions/kafka/open.js";
 import type { KafkaPartition, KafkaPartitionsOptions } from "../../src/partitions/kafka/open.js";
+import { platform } from "../../src/platform/index.js";
 import { memory } from "../../src/backends/memory/open.js";
 import { describeOptional } from "../servers/find.js";
 import { kafkaProgram, startKafka, type KafkaServer } from "../servers/kafka.js";
@@ -156,7 +157,9 @@ describeOptional(kafkaProgram, "partitions of a topic", () => {
     const errors: unknown[] = [];
     const create = (): Consumer => new Consumer({ ...client, retries: 0 });
     const failed = (error: unknown): void => void errors.push(error);
-    const commits = new Commits(create, group, (answer) => answer, failed);
+    const { timers } = platform();
+    const within: Within = (answer) => answer;
+    const commits = new Commits({ create, asked: group, timers, within, failed });
     onTestFinished(async () => {
       commits.close();
       await Promise.all([former.close(), later.close()]);

@@ -4,7 +4,9 @@ import { existsSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import path from "node:path";
-import { Admin } from "@platformatic/kafka";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Admin, FindCoordinatorKeyTypes } from "@platformatic/kafka";
+import { faultProxy, type FaultProxy } from "../../src/testing/fault-proxy.js";
 import { mustFind, type Program } from "./find.js";
 import { freePort } from "./free-port.js";
 import { ServerProcess } from "./server.js";
@@ -44,20 +46,53 @@ const QUIET: KafkaConfig = {
   "background.threads": 1,
 };
 
-/** A Kafka broker that is its own controller. */
+/** Each as long as other servers may take to be ready. */
+const READY_TRIES = 4;
+
+/** Who decides in a cluster: the id of each broker, and the port of its controller. */
+type Voters = ReadonlyMap<number, number>;
+
+/** A broker's place in a cluster. */
+interface Place {
+  readonly id?: number;
+  readonly voters?: Voters;
+  /** Another port that it serves, and the one by which clients of that are to come. */
+  readonly way?: { readonly port: number; readonly by: number };
+}
+
+/** A Kafka broker that is a controller, too: its own, or one of a cluster. */
 export class KafkaServer extends ServerProcess {
-  constructor(config: KafkaConfig = {}) {
-    let controllerPort = 0;
+  readonly nodeId: number;
+  isFrozen = false;
+
+  constructor(config: KafkaConfig = {}, { id = 1, voters = new Map(), way }: Place = {}) {
+    let known: Voters = voters;
     super({
       ...kafkaProgram,
       args: (_port, folder) => [...JVM, "kafka.Kafka", propertiesOf(folder)],
       url: (port) => `127.0.0.1:${port}`,
       configure: async (port, folder) => {
-        controllerPort ||= await freePort();
+        if (known.size === 0) known = new Map([[id, await freePort()]]);
+        const quorum = [...known].map(([one, at]) => `${one}@127.0.0.1:${at}`).join(",");
+        const plain = `PLAINTEXT://127.0.0.1:${port}`;
+        const other = (at: number): string => `WAY://127.0.0.1:${at}`;
         const settings = {
           ...QUIET,
-          "controller.quorum.voters": `1@127.0.0.1:${controllerPort}`,
-          listeners: `PLAINTEXT://127.0.0.1:${port},CONTROLLER://127.0.0.1:${controllerPort}`,
+          "node.id": id,
+          "controller.quorum.voters": quorum,
+          listeners: [
+            ...[plain, `CONTROLLER://127.0.0.1:${known.get(id)!}`],
+            ...(way === undefined ? [] : [other(way.port)]),
+          ].join(),
+          ...(way === undefined
+            ? {}
+            : {
+                "advertised.listeners": [plain, other(way.by)].join(),
+                "inter.broker.listener.name": "PLAINTEXT",
+                "listener.security.protocol.map": ["PLAINTEXT", "WAY", "CONTROLLER"]
+                  .map((listener) => `${listener}:PLAINTEXT`)
+                  .join(),
+              }),
           "log.dirs": path.join(folder, "data"),
           ...config,
         };
@@ -70,6 +105,28 @@ export class KafkaServer extends ServerProcess {
         return true;
       },
     });
+    this.nodeId = id;
+  }
+
+  override async freeze(): Promise<void> {
+    await super.freeze();
+    this.isFrozen = true;
+  }
+
+  override async thaw(): Promise<void> {
+    await super.thaw();
+    this.isFrozen = false;
+  }
+
+  /** Longer than other servers may take: a machine with other work starts three of them at once. */
+  override async ready(): Promise<void> {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await super.ready();
+      } catch (error) {
+        if (this.pid === undefined || tries === READY_TRIES) throw error;
+      }
+    }
   }
 
   /** Makes a topic. */
@@ -92,6 +149,143 @@ export async function startKafka(config: KafkaConfig = {}): Promise<KafkaServer>
   } catch (error) {
     await server.dispose();
     throw error;
+  }
+}
+
+/** How long a cluster may take for what it has to agree on, on a machine that is busy. */
+const AGREED_WITHIN_MS = 60_000;
+
+/** Every acknowledged write is on two brokers: any one may be lost. */
+const REPLICATED: KafkaConfig = {
+  "default.replication.factor": 3,
+  "min.insync.replicas": 2,
+  "offsets.topic.replication.factor": 3,
+  "transaction.state.log.replication.factor": 3,
+  "transaction.state.log.min.isr": 2,
+  // How soon a broker that is silent is told from one that is slow.
+  "broker.session.timeout.ms": 3_000,
+  "broker.heartbeat.interval.ms": 500,
+  "replica.lag.time.max.ms": 3_000,
+  "controller.quorum.election.timeout.ms": 1_000,
+  "controller.quorum.fetch.timeout.ms": 2_000,
+};
+
+/** Three brokers, any of which may be lost, and two ways to each. */
+export class KafkaCluster implements AsyncDisposable {
+  readonly brokers: readonly KafkaServer[];
+  /** Ways that can be cut; who begins on one is told no other. */
+  readonly ways: readonly FaultProxy[];
+
+  constructor(brokers: readonly KafkaServer[], ways: readonly FaultProxy[]) {
+    this.brokers = brokers;
+    this.ways = ways;
+  }
+
+  /** Addresses of all. */
+  get urls(): string[] {
+    return this.brokers.map(({ url }) => url);
+  }
+
+  /** Addresses of all, by the ways that can be cut. */
+  get wayUrls(): string[] {
+    return this.ways.map(({ port }) => `127.0.0.1:${port}`);
+  }
+
+  /** Resolves once every broker knows all of them: then none is fenced, and all can be leaders. */
+  async whole(): Promise<void> {
+    for (const broker of this.brokers) {
+      await eventually("the brokers know one another", async () => {
+        const { brokers } = await broker.admin((admin) => admin.metadata({ topics: [] }));
+        return brokers.size === this.brokers.length;
+      });
+    }
+  }
+
+  /** Makes a topic, on all brokers. Resolves once each of them serves it, in full. */
+  async topic(name: string, partitions: number): Promise<void> {
+    const all = this.brokers.length;
+    const [first] = this.brokers;
+    await first!.admin((admin) =>
+      admin.createTopics({ topics: [name], partitions, replicas: all }),
+    );
+    await this.inSync(name);
+  }
+
+  /** Resolves once all copies of a topic are up to date, as each broker knows. */
+  async inSync(name: string): Promise<void> {
+    const all = this.brokers.length;
+    for (const broker of this.brokers) {
+      await eventually(`all copies of ${name} are in sync`, async () => {
+        const { topics } = await broker.admin((admin) =>
+          admin.metadata({ topics: [name], forceUpdate: true }),
+        );
+        const { partitions } = topics.get(name)!;
+        return partitions.every(({ isr, leader }) => isr.length === all && leader >= 0);
+      });
+    }
+  }
+
+  /** The broker that coordinates a group, by the account of another one. */
+  async coordinator(group: string): Promise<KafkaServer> {
+    let found: KafkaServer | undefined;
+    await eventually(`${group} has a coordinator`, async () => {
+      const asked = this.brokers.find(({ pid, isFrozen }) => pid !== undefined && !isFrozen)!;
+      const keyType = FindCoordinatorKeyTypes.GROUP;
+      const [told] = await asked.admin((admin) =>
+        admin.findCoordinator({ keyType, keys: [group] }),
+      );
+      found = this.brokers.find(({ nodeId }) => nodeId === told?.nodeId);
+      return found !== undefined;
+    });
+    return found!;
+  }
+
+  async dispose(): Promise<void> {
+    await Promise.all(this.brokers.map((broker) => broker.dispose()));
+    await Promise.all(this.ways.map((way) => way[Symbol.asyncDispose]()));
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.dispose();
+  }
+}
+
+/** A started cluster: some seconds. */
+export async function startKafkaCluster(): Promise<KafkaCluster> {
+  const voters = new Map<number, number>();
+  for (const id of [1, 2, 3]) voters.set(id, await freePort());
+  const ways: FaultProxy[] = [];
+  const brokers: KafkaServer[] = [];
+  for (const id of voters.keys()) {
+    const port = await freePort();
+    const way = await faultProxy({ port });
+    ways.push(way);
+    brokers.push(new KafkaServer(REPLICATED, { id, voters, way: { port, by: way.port } }));
+  }
+  const cluster = new KafkaCluster(brokers, ways);
+  try {
+    // Together: none of them serves before two can agree.
+    await Promise.all(cluster.brokers.map((broker) => broker.start()));
+    await cluster.whole();
+    return cluster;
+  } catch (error) {
+    await cluster.dispose();
+    throw error;
+  }
+}
+
+/** @throws Error with the last failure, if it does not come to pass. */
+async function eventually(what: string, look: () => Promise<boolean>): Promise<void> {
+  const endMs = performance.now() + AGREED_WITHIN_MS;
+  let failure: unknown;
+  for (;;) {
+    try {
+      if (await look()) return;
+    } catch (error) {
+      failure = error;
+    }
+    if (performance.now() > endMs) throw new Error(`not so: ${what}`, { cause: failure });
+    await sleep(50);
   }
 }
 

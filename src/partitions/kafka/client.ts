@@ -21,7 +21,17 @@ interface RecordsBatch {
 /** What a fetch answers for one partition. */
 export interface FetchedPartition {
   readonly partitionIndex: number;
+  /** As the protocol numbers them; 0 for none. */
+  readonly errorCode?: number;
   readonly records?: readonly RecordsBatch[];
+}
+
+/** What a fetch answers. */
+export interface FetchAnswer {
+  readonly responses: readonly {
+    readonly topicId: string;
+    readonly partitions: readonly FetchedPartition[];
+  }[];
 }
 
 /** What is known of a topic. */
@@ -69,16 +79,10 @@ export interface KafkaConsumer {
         lastFetchedEpoch: number;
       }[];
     }[];
-  }): Promise<{
-    readonly responses: readonly {
-      readonly topicId: string;
-      readonly partitions: readonly FetchedPartition[];
-    }[];
-  }>;
+  }): Promise<FetchAnswer>;
   metadata(options: {
     topics: string[];
   }): Promise<{ readonly topics: ReadonlyMap<string, TopicMetadata> }>;
-  clearMetadata(): void;
   listOffsets(options: {
     topics: string[];
     partitions: Record<string, number[]>;
@@ -103,16 +107,41 @@ export interface KafkaLibrary {
 
 /** An error of the library, perhaps of several errors. */
 interface KafkaError extends Error {
-  findBy?(property: string, value: unknown): unknown;
+  findBy?(property: string, value: unknown): KafkaError | null | undefined;
+  readonly canRetry?: boolean;
+  /** Name of what the broker refused with. */
+  readonly apiId?: string;
 }
 
 /** Whether the broker refused a member for what it is no more, or not yet again. */
 export function isStaleMember(error: unknown): boolean {
-  return has(error, "needsRejoin", true);
+  return find(error, "needsRejoin", true) !== undefined;
+}
+
+/** Kinds of errors that no broker will answer otherwise the next time. */
+const FINAL = ["PLT_KFK_USER", "PLT_KFK_AUTHENTICATION", "PLT_KFK_UNSUPPORTED_API"];
+
+/** Whether another try, or another broker, would answer the same. */
+export function isFinal(error: unknown): boolean {
+  return refusal(error)?.canRetry === false || FINAL.some((code) => has(error, "code", code));
+}
+
+/** What the broker said, where it is one that refused. */
+export function refusal(error: unknown): KafkaError | undefined {
+  return find(error, "code", "PLT_KFK_PROTOCOL");
+}
+
+/** What a broker answered that refused a part of the request. */
+export function partialAnswer(error: unknown): FetchAnswer | undefined {
+  const found = find(error, "code", "PLT_KFK_RESPONSE") as { readonly response?: FetchAnswer };
+  return found?.response;
 }
 
 /** Whether an error, or one within it, has this property. */
 export function has(error: unknown, property: string, value: unknown): boolean {
-  const found = (error as KafkaError | undefined)?.findBy?.(property, value);
-  return found !== undefined && found !== null;
+  return find(error, property, value) !== undefined;
+}
+
+function find(error: unknown, property: string, value: unknown): KafkaError | undefined {
+  return (error as KafkaError | undefined)?.findBy?.(property, value) ?? undefined;
 }

@@ -1,6 +1,6 @@
 /** Errors of the library, told as errors of Tenure. */
 import { OutcomeUnknownError, TenureError, UnavailableError } from "../../core/errors.js";
-import { has } from "./client.js";
+import { has, isFinal, refusal } from "./client.js";
 
 /** What was asked of whom. */
 export interface Asked {
@@ -19,11 +19,17 @@ export function explain(error: unknown, { during, topic, brokers }: Asked): Tenu
     const text = `Kafka at ${at} has no topic ${JSON.stringify(topic)}`;
     return new UnavailableError(text, { ...about, retryable: false });
   }
+  const refused = refusal(error);
+  const said = refused === undefined ? message : `${refused.apiId}: ${refused.message}`;
+  if (isFinal(error)) {
+    const text = `Kafka at ${at} refuses to ${during}: ${said}`;
+    return new UnavailableError(text, { ...about, retryable: false });
+  }
   const isConnecting =
     has(error, "code", "PLT_KFK_NETWORK") || /connect|ECONN|closed/i.test(message);
   if (isConnecting) {
     const text = `no Kafka broker answers at ${at} (${during}): ${message}`;
     return new UnavailableError(text, about);
   }
-  return new OutcomeUnknownError(`Kafka could not ${during}: ${message}`, about);
+  return new OutcomeUnknownError(`Kafka could not ${during}: ${said}`, about);
 }

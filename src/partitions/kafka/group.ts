@@ -20,16 +20,13 @@ import { checkGroupName, checkTenure } from "../options.js";
 import { readView } from "../roster.js";
 import type { PartitionInfo } from "../roster.js";
 import { closedError, runWork } from "../run-work.js";
-import { assigner } from "./assigner.js";
-import type { Assignment, Joined, KafkaConsumer, KafkaLibrary } from "./client.js";
-import { Commits, type Within } from "./commits.js";
-import { explain } from "./explain.js";
+import type { Joined, KafkaConsumer, KafkaLibrary } from "./client.js";
+import { Commits } from "./commits.js";
 import { kafkaTerms } from "./options.js";
 import type { KafkaPartitionsOptions, KafkaTerms } from "./options.js";
 import { Reading } from "./reading.js";
+import { AGAIN_MS, Seat } from "./seat.js";
 import { OwnedTopicPartition, type KafkaPartition } from "./topic-partition.js";
-
-const AGAIN_MS = 500;
 
 /** The group, with the library that is used. */
 export async function kafkaGroup(
@@ -49,7 +46,7 @@ class KafkaGroup implements PartitionGroup<KafkaPartition> {
   readonly #tenure: Tenure<FencingToken>;
   readonly #terms: KafkaTerms;
   readonly #library: KafkaLibrary;
-  readonly #consumer: KafkaConsumer;
+  readonly #seat: Seat;
   readonly #reading: Reading;
   readonly #commits: Commits;
   readonly #holdings: Holdings<OwnedTopicPartition>;
@@ -57,9 +54,10 @@ class KafkaGroup implements PartitionGroup<KafkaPartition> {
   readonly #coming = new Map<number, AbortController>();
   #membership: Membership | undefined;
   #assigned: ReadonlySet<number> = new Set();
-  #count = 0;
-  #isJoining = false;
+  /** Clients made so far. */
+  #clients = 0;
   #closing: Promise<void> | undefined;
+  #unlisten: () => void = () => undefined;
 
   constructor(tenure: Tenure<FencingToken>, library: KafkaLibrary, terms: KafkaTerms) {
     const { topic, groupId } = terms;
@@ -68,12 +66,22 @@ class KafkaGroup implements PartitionGroup<KafkaPartition> {
     this.#tenure = tenure;
     this.#terms = terms;
     this.#library = library;
-    this.#consumer = this.#client();
-    const failed = (error: unknown): void => this.#holdings.tell(error);
-    const within: Within = (answer, during) => this.#within(answer, during);
-    this.#reading = new Reading(this.#client(), tenure.runtime, terms, within, failed);
-    // Without retries: a commit that is refused is not to be sent again under another generation.
-    this.#commits = new Commits(() => this.#client({ retries: 0 }), terms, within, failed);
+    const { timers } = tenure.runtime;
+    const parts = {
+      create: () => this.#client(),
+      asked: terms,
+      timers,
+      within: <R>(answer: Promise<R>, during: string) => this.#within(answer, during),
+      failed: (error: unknown) => this.#holdings.tell(error),
+    };
+    this.#reading = new Reading(parts);
+    this.#commits = new Commits(parts);
+    this.#seat = new Seat({
+      ...parts,
+      sessionMs: terms.sessionMs,
+      joined: (joined) => this.#joined(joined),
+      silent: () => this.#assign([], "is given up: Kafka did not answer for a session"),
+    });
     const kafka = { topic, commits: this.#commits, reading: this.#reading };
     this.#holdings = new Holdings({
       runtime: tenure.runtime,
@@ -86,7 +94,7 @@ class KafkaGroup implements PartitionGroup<KafkaPartition> {
   }
 
   get count(): number {
-    return this.#count;
+    return this.#seat.count;
   }
 
   get owned(): readonly KafkaPartition[] {
@@ -114,25 +122,21 @@ class KafkaGroup implements PartitionGroup<KafkaPartition> {
 
   /** @throws UnavailableError without a broker, or without the topic. */
   async join(): Promise<void> {
-    const { topic, sessionMs, lease, info } = this.#terms;
+    const { lease, info } = this.#terms;
     try {
-      const { topics } = await this.#consumer.metadata({ topics: [topic] });
-      this.#count = topics.get(topic)!.partitionsCount;
-      this.#consumer.topics.track(topic);
-      this.#listen();
-      await this.#consumer.joinGroup(this.#asked(sessionMs));
+      await this.#seat.join();
     } catch (error) {
       await this.close();
-      throw explain(error, { ...this.#terms, during: "join the group" });
+      throw error;
     }
     this.#membership = new Membership({
       tenure: this.#tenure,
       group: this.name,
       member: this.member,
-      terms: { lease, info, count: this.#count },
+      terms: { lease, info, count: this.count },
       onLost: () => void this.#show(),
     });
-    whenAborted(this.#tenure.closing, () => void this.close());
+    this.#unlisten = whenAborted(this.#tenure.closing, () => void this.close());
     await this.#show();
   }
 
@@ -159,18 +163,27 @@ class KafkaGroup implements PartitionGroup<KafkaPartition> {
     await this.#holdings.drained("is given up: its member leaves the group");
     await this.#membership?.leave().catch((error: unknown) => this.#holdings.tell(error));
     this.#commits.close();
-    const closed = await Promise.allSettled([this.#consumer.close(true), this.#reading.close()]);
-    for (const one of closed) if (one.status === "rejected") this.#holdings.tell(one.reason);
+    this.#reading.close();
+    await this.#seat.leave();
     this.#membership?.end();
+    this.#unlisten();
   }
 
-  #client(more: { readonly retries?: number } = {}): KafkaConsumer {
-    const { client, groupId, sessionMs } = this.#terms;
-    // What is under way when a connection breaks without a word is not waited for much longer than
-    // the broker waits for a member. Joining may take one session by itself.
-    const requestTimeout = 2 * sessionMs;
-    const own = { groupId, autocommit: false, requestTimeout };
-    const consumer = new this.#library.Consumer({ ...client, ...more, ...own });
+  /** A client that begins at another broker than the one before, and tries nothing again. */
+  #client(): KafkaConsumer {
+    const { client, brokers, groupId, sessionMs } = this.#terms;
+    const first = this.#clients++ % brokers.length;
+    const consumer = new this.#library.Consumer({
+      ...client,
+      bootstrapBrokers: [...brokers.slice(first), ...brokers.slice(0, first)],
+      groupId,
+      autocommit: false,
+      // What is under way when a connection breaks without a word is not waited for much longer
+      // than the broker waits for a member. Joining may take one session by itself.
+      requestTimeout: 2 * sessionMs,
+      // Who asked tries again: by a fresh client, as long as it is of use.
+      retries: 0,
+    });
     consumer.on("error", (error) => this.#holdings.tell(error));
     return consumer;
   }
@@ -192,56 +205,21 @@ class KafkaGroup implements PartitionGroup<KafkaPartition> {
     }
   }
 
-  #asked(sessionMs: number): object {
-    return {
-      sessionTimeout: sessionMs,
-      // Nobody has to finish before it joins again: that is what the leases wait for.
-      rebalanceTimeout: sessionMs,
-      heartbeatInterval: Math.ceil(sessionMs / 4),
-      protocols: [{ name: "roundrobin", version: 1 }],
-      partitionAssigner: assigner,
-    };
-  }
-
-  #listen(): void {
-    this.#consumer.on("consumer:group:join", (joined) => {
-      if (this.#closing !== undefined) return;
-      const { memberId, generationId, assignments } = joined as Joined;
-      this.#commits.pin(memberId, generationId);
-      this.#assign(assignments);
-    });
-    // The library beats no more after an answer that did not come.
-    this.#consumer.on("consumer:heartbeat:error", (failed) => {
-      void this.#joinAgain((failed as { readonly error: unknown }).error);
-    });
-    this.#consumer.on("error", (error) => void this.#joinAgain(error));
-  }
-
-  async #joinAgain(error: unknown): Promise<void> {
-    this.#holdings.tell(explain(error, { ...this.#terms, during: "stay in the group" }));
-    if (this.#isJoining) return;
-    this.#isJoining = true;
-    const { timers } = this.#tenure.runtime;
-    while (this.#closing === undefined) {
-      try {
-        await this.#consumer.joinGroup(this.#asked(this.#terms.sessionMs));
-        break;
-      } catch (failure) {
-        this.#holdings.tell(explain(failure, { ...this.#terms, during: "join the group again" }));
-        await new Promise<void>((over) => void timers.after(AGAIN_MS, over));
-      }
-    }
-    this.#isJoining = false;
-  }
-
-  #assign(assignments: readonly Assignment[]): void {
+  #joined({ memberId, generationId, assignments }: Joined): void {
+    // Also while it leaves: its owners commit what they finish.
+    this.#commits.pin(memberId, generationId);
+    if (this.#closing !== undefined) return;
     const mine = assignments.find(({ topic }) => topic === this.#terms.topic);
-    this.#assigned = new Set(mine?.partitions ?? []);
+    this.#assign(mine?.partitions ?? [], "is to be another member's");
+  }
+
+  #assign(partitions: readonly number[], why: string): void {
+    this.#assigned = new Set(partitions);
     for (const [partition, giveUp] of this.#coming) {
       if (!this.#assigned.has(partition)) giveUp.abort();
     }
     for (const owned of this.#holdings.held) {
-      if (!this.#assigned.has(owned.partition)) owned.revoke("is to be another member's");
+      if (!this.#assigned.has(owned.partition)) owned.revoke(why);
     }
     this.#comeAll();
   }
@@ -260,7 +238,7 @@ class KafkaGroup implements PartitionGroup<KafkaPartition> {
     const giveUp = new AbortController();
     const { signal } = giveUp;
     this.#coming.set(partition, giveUp);
-    const facts: PartitionInfo = { ...info, member: this.member, of: this.#count };
+    const facts: PartitionInfo = { ...info, member: this.member, of: this.count };
     try {
       const name = partitionName(this.name, partition);
       const lease = await this.#tenure.acquire(name, { ...asked, holderInfo: facts, signal });
@@ -269,7 +247,7 @@ class KafkaGroup implements PartitionGroup<KafkaPartition> {
     } catch (error) {
       if (!signal.aborted && this.#closing === undefined) {
         this.#holdings.tell(error);
-        await new Promise<void>((over) => void this.#tenure.runtime.timers.after(AGAIN_MS, over));
+        await this.#pause();
       }
     }
     this.#coming.delete(partition);
@@ -282,7 +260,14 @@ class KafkaGroup implements PartitionGroup<KafkaPartition> {
     try {
       await this.#membership?.live(this.#terms.lease);
     } catch (error) {
-      if (this.#closing === undefined) this.#holdings.tell(error);
+      if (this.#closing !== undefined) return;
+      this.#holdings.tell(error);
+      // Nobody waits for that: it works all the same.
+      void this.#pause().then(() => this.#show());
     }
+  }
+
+  #pause(): Promise<void> {
+    return new Promise((over) => void this.#tenure.runtime.timers.after(AGAIN_MS, over));
   }
 }

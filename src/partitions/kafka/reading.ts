@@ -1,15 +1,17 @@
 /**
  * Reading the owned partitions of a topic: one request at a time and broker, for all partitions
  * whose owners wait. Nothing is read ahead, so that a partition that is given up leaves nothing
- * behind that its next owner reads too.
+ * behind that its next owner reads too. A broker that does not answer keeps nobody waiting for the
+ * others.
  */
 import { whenAborted } from "../../core/aborting.js";
-import type { Runtime } from "../../core/runtime.js";
-import { has } from "./client.js";
-import type { FetchedPartition, KafkaConsumer, KafkaRecord } from "./client.js";
+import type { Timers } from "../../core/clock.js";
+import { partialAnswer } from "./client.js";
+import type { FetchAnswer, FetchedPartition, KafkaConsumer, KafkaRecord } from "./client.js";
 import type { Within } from "./commits.js";
 import { explain } from "./explain.js";
 import type { Asked } from "./explain.js";
+import { Lent } from "./lent.js";
 
 /** Longest that the broker holds an answer back for want of messages: others may have come. */
 const LONGEST_WAIT_MS = 250;
@@ -18,6 +20,7 @@ const PAUSE_MS = 250;
 const EARLIEST = -2n;
 /** Bit of a batch that says that it marks the end of a transaction. */
 const IS_CONTROL = 0b10_0000;
+const OFFSET_OUT_OF_RANGE = 1;
 
 /** A message of a partition. Keys, values and headers are bytes, as they were written. */
 export interface KafkaMessage {
@@ -44,29 +47,34 @@ interface Wanted {
   readonly reject: (error: unknown) => void;
 }
 
+/** Partitions that are wanted of one broker. */
+type Wants = [partition: number, wanted: Wanted][];
+
+/** What reading is done with. */
+export interface ReadingParts {
+  readonly create: () => KafkaConsumer;
+  readonly asked: Omit<Asked, "during">;
+  readonly timers: Timers;
+  readonly within: Within;
+  /** Told of what is tried again, and of clients that do not close. */
+  readonly failed: (error: unknown) => void;
+}
+
 /** Reads for all owners of one member. */
 export class Reading {
-  readonly #consumer: KafkaConsumer;
-  readonly #runtime: Runtime;
+  readonly #parts: ReadingParts;
   readonly #asked: Asked;
-  readonly #within: Within;
-  readonly #failed: (error: unknown) => void;
   readonly #wanted = new Map<number, Wanted>();
-  #isFetching = false;
+  /** Brokers that are being asked. */
+  readonly #asking = new Set<number>();
+  #lent: Lent;
+  #isDealing = false;
   #isClosed = false;
 
-  constructor(
-    consumer: KafkaConsumer,
-    runtime: Runtime,
-    asked: Omit<Asked, "during">,
-    within: Within,
-    failed: (error: unknown) => void,
-  ) {
-    this.#consumer = consumer;
-    this.#runtime = runtime;
-    this.#within = within;
-    this.#asked = { ...asked, during: "read" };
-    this.#failed = failed;
+  constructor(parts: ReadingParts) {
+    this.#parts = parts;
+    this.#asked = { ...parts.asked, during: "read" };
+    this.#lent = new Lent(parts.create(), parts.failed);
   }
 
   /**
@@ -80,10 +88,14 @@ export class Reading {
     });
     try {
       while (!signal.aborted) {
+        const lent = this.#lent;
         try {
-          return await Promise.race([this.#within(this.#start(partition), "read"), over]);
+          const starting = lent.use((client) =>
+            this.#parts.within(this.#start(client, partition), "read"),
+          );
+          return await Promise.race([starting, over]);
         } catch (error) {
-          this.#failed(explain(error, this.#asked));
+          this.#replace(lent, error);
           await Promise.race([this.#pause(), over]);
         }
       }
@@ -93,15 +105,15 @@ export class Reading {
     }
   }
 
-  async #start(partition: number): Promise<bigint> {
+  async #start(client: KafkaConsumer, partition: number): Promise<bigint> {
     const { topic } = this.#asked;
     const topics = [{ topic, partitions: [partition] }];
-    const committed = await this.#consumer.listCommittedOffsets({ topics });
+    const committed = await client.listCommittedOffsets({ topics });
     const offset = committed.get(topic)?.[partition];
     if (offset !== undefined && offset >= 0n) return offset;
     const partitions = { [topic]: [partition] };
     const asked = { topics: [topic], partitions, timestamp: EARLIEST };
-    return (await this.#consumer.listOffsets(asked)).get(topic)?.[partition] ?? 0n;
+    return (await client.listOffsets(asked)).get(topic)?.[partition] ?? 0n;
   }
 
   /**
@@ -117,7 +129,7 @@ export class Reading {
         wanted = { offset, resolve, reject };
         this.#wanted.set(partition, wanted);
         unlisten = whenAborted(signal, () => resolve(undefined));
-        void this.#fetchAll();
+        void this.#deal();
       });
     } finally {
       unlisten();
@@ -125,68 +137,102 @@ export class Reading {
     }
   }
 
-  async close(): Promise<void> {
+  close(): void {
     this.#isClosed = true;
     for (const { resolve } of this.#wanted.values()) resolve(undefined);
-    await this.#consumer.close(true);
+    this.#lent.end();
   }
 
-  /** Fetches for as long as somebody waits. Never rejects. */
-  async #fetchAll(): Promise<void> {
-    if (this.#isFetching) return;
-    this.#isFetching = true;
+  /** Asks each broker that is not being asked for what is wanted of it. Never rejects. */
+  async #deal(): Promise<void> {
+    if (this.#isDealing) return;
+    this.#isDealing = true;
     // All who begin to wait in this turn go along.
     await Promise.resolve();
     while (this.#wanted.size > 0 && !this.#isClosed) {
+      const lent = this.#lent;
       try {
-        await this.#fetchOnce();
+        await this.#dealOnce(lent);
+        break;
       } catch (error) {
-        if (this.#isClosed) break;
-        this.#consumer.clearMetadata();
-        this.#failed(explain(error, this.#asked));
+        this.#replace(lent, error);
         await this.#pause();
       }
     }
-    this.#isFetching = false;
+    this.#isDealing = false;
   }
 
-  #pause(): Promise<void> {
-    return new Promise((over) => void this.#runtime.timers.after(PAUSE_MS, over));
-  }
-
-  async #fetchOnce(): Promise<void> {
+  async #dealOnce(lent: Lent): Promise<void> {
     const { topic } = this.#asked;
-    const { topics } = await this.#consumer.metadata({ topics: [topic] });
+    const { topics } = await lent.use((client) =>
+      this.#parts.within(client.metadata({ topics: [topic] }), "read"),
+    );
     const { id, partitions } = topics.get(topic)!;
-    const byLeader = new Map<number, [partition: number, wanted: Wanted][]>();
+    const byLeader = new Map<number, Wants>();
     for (const entry of this.#wanted) {
       const leader = partitions[entry[0]]?.leader ?? -1;
       byLeader.set(leader, [...(byLeader.get(leader) ?? []), entry]);
     }
-    const fetches = [...byLeader].map(([node, wanted]) => this.#fetch(node, id, wanted));
-    const outcomes = await this.#within(Promise.allSettled(fetches), "read");
-    for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;
+    for (const [node, wants] of byLeader) {
+      if (!this.#asking.has(node)) void this.#ask(lent, node, id, wants);
+    }
   }
 
-  async #fetch(node: number, topicId: string, wanted: [number, Wanted][]): Promise<void> {
-    const partitions = wanted.map(([partition, { offset }]) => ({
+  /** Asks one broker once, and deals again. Never rejects. */
+  async #ask(lent: Lent, node: number, topicId: string, wants: Wants): Promise<void> {
+    this.#asking.add(node);
+    try {
+      this.#handAll(await this.#fetch(lent, node, topicId, wants), new Map(wants));
+    } catch (error) {
+      if (!this.#refuse(error, wants) && !this.#isClosed) {
+        this.#replace(lent, error);
+        await this.#pause();
+      }
+    }
+    this.#asking.delete(node);
+    void this.#deal();
+  }
+
+  #fetch(lent: Lent, node: number, topicId: string, wants: Wants): Promise<FetchAnswer> {
+    const partitions = wants.map(([partition, { offset }]) => ({
       partition,
       fetchOffset: offset,
       partitionMaxBytes: MOST_BYTES,
       currentLeaderEpoch: -1,
       lastFetchedEpoch: -1,
     }));
-    try {
-      const topics = [{ topicId, partitions }];
-      const asked = { node, maxWaitTime: LONGEST_WAIT_MS, topics };
-      const { responses } = await this.#consumer.fetch(asked);
-      const asking = new Map(wanted);
-      for (const one of responses.flatMap((response) => response.partitions)) {
-        this.#hand(one, asking.get(one.partitionIndex));
-      }
-    } catch (error) {
-      if (!has(error, "apiId", "OFFSET_OUT_OF_RANGE")) throw error;
-      for (const [, { reject }] of wanted) reject(explain(error, this.#asked));
+    const asked = { node, maxWaitTime: LONGEST_WAIT_MS, topics: [{ topicId, partitions }] };
+    return lent.use((client) => this.#parts.within(client.fetch(asked), "read"));
+  }
+
+  /** Tells those whose offset is gone; whether there were any. Another try serves the others. */
+  #refuse(error: unknown, wants: Wants): boolean {
+    const { responses = [] } = partialAnswer(error) ?? {};
+    const gone = responses
+      .flatMap(({ partitions }) => partitions)
+      .filter(({ errorCode }) => errorCode === OFFSET_OUT_OF_RANGE)
+      .map(({ partitionIndex }) => partitionIndex);
+    for (const [partition, { reject }] of wants) {
+      if (gone.includes(partition)) reject(explain(error, this.#asked));
+    }
+    return gone.length > 0;
+  }
+
+  /** A fresh client asks other brokers, and knows no more what has changed. */
+  #replace(failed: Lent, error: unknown): void {
+    if (this.#isClosed) return;
+    this.#parts.failed(explain(error, this.#asked));
+    failed.end();
+    if (this.#lent === failed) this.#lent = new Lent(this.#parts.create(), this.#parts.failed);
+  }
+
+  #pause(): Promise<void> {
+    return new Promise((over) => void this.#parts.timers.after(PAUSE_MS, over));
+  }
+
+  #handAll({ responses }: FetchAnswer, wanted: ReadonlyMap<number, Wanted>): void {
+    for (const one of responses.flatMap(({ partitions }) => partitions)) {
+      this.#hand(one, wanted.get(one.partitionIndex));
     }
   }
 

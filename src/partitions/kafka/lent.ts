@@ -1,0 +1,42 @@
+import type { KafkaConsumer } from "./client.js";
+
+/**
+ * A client of the library that ends once nothing is under way on it: what is closed under a request
+ * never answers.
+ *
+ * Clients are replaced when they fail. One asks the same coordinator for as long as it lives, also
+ * when another broker has taken over; and it begins anew at the same address, also when that one is
+ * frozen and takes connections without answering.
+ */
+export class Lent {
+  readonly #client: KafkaConsumer;
+  readonly #failed: (error: unknown) => void;
+  #uses = 0;
+  #isOver = false;
+
+  constructor(client: KafkaConsumer, failed: (error: unknown) => void) {
+    this.#client = client;
+    this.#failed = failed;
+  }
+
+  async use<R>(work: (client: KafkaConsumer) => Promise<R>): Promise<R> {
+    this.#uses++;
+    try {
+      return await work(this.#client);
+    } finally {
+      this.#uses--;
+      if (this.#isOver) this.#closeIdle();
+    }
+  }
+
+  /** Ends it, once it has done what is under way. */
+  end(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#closeIdle();
+  }
+
+  #closeIdle(): void {
+    if (this.#uses === 0) this.#client.close(true).catch(this.#failed);
+  }
+}
