@@ -6,6 +6,7 @@ import type { DurationLimits } from "../core/duration.js";
 import { checkName } from "../core/names.js";
 import { parseToken } from "../core/token.js";
 import type { FencingToken } from "../core/token.js";
+import { likeliest } from "./nearest.js";
 
 /** The command line is wrong: exit code 64. */
 export class UsageError extends Error {
@@ -19,7 +20,8 @@ export class UsageError extends Error {
   }
 }
 
-type Flags = NonNullable<ParseArgsConfig["options"]>;
+/** Flags as they are declared. */
+export type Flags = NonNullable<ParseArgsConfig["options"]>;
 
 /** Flags that most verbs take. */
 export const STORE_FLAGS = { store: { type: "string" }, json: { type: "boolean" } } as const;
@@ -49,8 +51,20 @@ export function parse<F extends Flags>(args: readonly string[], options: F): Par
     if (code?.startsWith("ERR_PARSE_ARGS") !== true) throw error;
     // The first sentence says what is wrong; the rest is advice to programmers.
     const [first = message] = message.split(/\.(?: |\n|$)|\n/);
-    throw new UsageError(`${first.charAt(0).toLowerCase()}${first.slice(1)}`, flagHint(options));
+    const dashed = /^Option '(?:-\w, )?(--[\w-]+).*argument is ambiguous/.exec(first)?.[1];
+    const text =
+      dashed === undefined
+        ? `${first.charAt(0).toLowerCase()}${first.slice(1)}`
+        : `${dashed} needs a value, and what follows begins with -`;
+    throw new UsageError(text, `${meant(first, options)}${flagHint(options)}`);
   }
+}
+
+/** The flag that an unknown one may have been meant to be. */
+function meant(complaint: string, options: Flags): string {
+  const unknown = /unknown option '--([^']+)'/i.exec(complaint)?.[1];
+  const like = unknown === undefined ? undefined : likeliest(unknown, Object.keys(options));
+  return like === undefined ? "" : `did you mean --${like}? `;
 }
 
 function flagHint(options: Flags): string {

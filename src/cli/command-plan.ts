@@ -1,5 +1,6 @@
 /** What command lines with a command share: a name, a lease's times, the command. */
-import { duration, nameOperand, UsageError } from "./arguments.js";
+import { duration, nameOperand, parse, UsageError } from "./arguments.js";
+import type { Flags, Parsed } from "./arguments.js";
 import { chooseStore } from "./store.js";
 import type { StoreChoice } from "./store.js";
 
@@ -41,6 +42,24 @@ export function splitCommand(argv: readonly string[]): {
   return split === -1
     ? { own: argv, words: undefined }
     : { own: argv.slice(0, split), words: argv.slice(split + 1) };
+}
+
+/**
+ * Flags and operands of what stands before `--`.
+ *
+ * @throws UsageError. Without a `--` the flag that is wrong may be one of the command's.
+ */
+export function parseOwn<F extends Flags>(
+  { own, words }: ReturnType<typeof splitCommand>,
+  flags: F,
+): Parsed<F> {
+  try {
+    return parse(own, flags);
+  } catch (error) {
+    if (words !== undefined || !(error instanceof UsageError)) throw error;
+    const hint = "the command to run, with its own flags, must follow after --";
+    throw new UsageError(error.message, error.hint === undefined ? hint : `${hint}; ${error.hint}`);
+  }
 }
 
 /**
@@ -100,6 +119,12 @@ function withoutDashes(
   if (name === undefined) return new UsageError(message, usage);
   const command = first === undefined ? ["COMMAND"] : [first, ...rest];
   const flags = [...own];
+  const inShell = first === undefined ? -1 : own.lastIndexOf(first) + 1;
+  if (inShell > 0 && own[inShell] === "-c") {
+    // `sh -c …`, say: the flag is that of the command's first word.
+    flags.splice(inShell, 1);
+    command.splice(1, 0, "-c");
+  }
   // From behind: a flag's value that looks the same stands before the operands more often.
   for (const word of [...command].reverse().concat(name)) {
     const at = flags.lastIndexOf(word);

@@ -1,6 +1,6 @@
 /** What `tenure cron` was asked to do. */
-import { duration, parse, STORE_FLAGS, UsageError, word } from "./arguments.js";
-import { COMMAND_FLAGS, readCommand, splitCommand, type CommandPlan } from "./command-plan.js";
+import { duration, STORE_FLAGS, UsageError, word } from "./arguments.js";
+import { COMMAND_FLAGS, parseOwn, readCommand, splitCommand, type CommandPlan } from "./command-plan.js";
 
 /** A checked command line of `tenure cron`. Durations in milliseconds. */
 export interface CronPlan extends CommandPlan {
@@ -29,8 +29,9 @@ const USAGE = "tenure cron NAME 'EXPRESSION' [flags] -- COMMAND [ARGUMENT…]";
  * @throws UsageError, TypeError or RangeError naming flag and value.
  */
 export function readCronPlan(argv: readonly string[]): CronPlan {
-  const { own, words } = splitCommand(argv);
-  const { values, operands } = parse(own, FLAGS);
+  const split = splitCommand(argv);
+  const { own, words } = split;
+  const { values, operands } = parseOwn(split, FLAGS);
   const [name, cron, ...more] = operands;
   if (name !== undefined && cron === undefined)
     throw new UsageError("EXPRESSION is missing", USAGE);

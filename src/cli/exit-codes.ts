@@ -14,7 +14,7 @@ export const EXIT = {
   malformed: 2,
   /** `lab attack`: nothing can be told from what was seen. */
   untold: 2,
-  /** A flag, a value or the URL of the store is wrong. */
+  /** A flag, a value or the URL of the store is wrong; or a client library is not installed. */
   usage: 64,
   /** The store could not be asked, or its answer was lost. */
   unavailable: 69,

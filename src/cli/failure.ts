@@ -22,12 +22,16 @@ const FLAGS: Readonly<Record<string, string>> = {
   schema: "--schema",
 };
 
+const INSTALL_HINT =
+  "in the project where tenure is installed; with -g where tenure was installed with -g";
+
 /** Exit code that stands for an error. */
 export function exitFor(error: unknown): number {
   if (error instanceof UsageError || isCallerMistake(error)) return EXIT.usage;
   if (error instanceof InterruptError) return signalExit(error.number);
   if (error instanceof RefusedError) return EXIT.notAcquired;
   if (error instanceof LeaseLostError) return EXIT.lost;
+  if (isMissingLibrary(error)) return EXIT.usage;
   if (isUnavailable(error)) return EXIT.unavailable;
   // What is refused beyond these is a store that cannot promise what was asked of it.
   return error instanceof TenureError ? EXIT.usage : EXIT.internal;
@@ -35,9 +39,15 @@ export function exitFor(error: unknown): number {
 
 /** The store did not answer, or its answer was lost. */
 export function isUnavailable(error: unknown): boolean {
+  if (isMissingLibrary(error)) return false;
   return (
     error instanceof TenureError && (error.family === "unavailable" || error.family === "unknown")
   );
+}
+
+/** A package has to be installed: nothing that could be there again by itself. */
+function isMissingLibrary(error: unknown): error is Error {
+  return error instanceof Error && typeof (error as { install?: unknown }).install === "string";
 }
 
 function isCallerMistake(error: unknown): error is Error & CallerMistake {
@@ -60,6 +70,7 @@ export function tellFailure(error: unknown, json: boolean): void {
 function describe(error: unknown, code: number): { message: string; hint?: string | undefined } {
   if (error instanceof UsageError) return { message: error.message, hint: error.hint };
   if (isCallerMistake(error)) return { message: ofFlag(error) };
+  if (isMissingLibrary(error)) return { message: error.message, hint: INSTALL_HINT };
   if (!(error instanceof Error)) return { message: String(error) };
   if (code === EXIT.internal) return { message: error.stack ?? error.message };
   const cause = error.cause instanceof Error ? error.cause.message : undefined;

@@ -4,6 +4,7 @@ import { UsageError } from "./arguments.js";
 import type { Command } from "./command.js";
 import { EXIT } from "./exit-codes.js";
 import { exitFor, tellFailure } from "./failure.js";
+import { likeliest } from "./nearest.js";
 import { print } from "./output.js";
 
 const HELP = `Work that must be done by one process at a time.
@@ -58,8 +59,7 @@ async function main([first, ...rest]: readonly string[]): Promise<number> {
     if (verb === undefined) throw new UsageError("a verb is missing", "see tenure --help");
     const load = Object.hasOwn(VERBS, verb) ? VERBS[verb] : undefined;
     if (load === undefined) {
-      const hint = `verbs are ${Object.keys(VERBS).join(" ")}; see tenure --help`;
-      throw new UsageError(`there is no verb ${JSON.stringify(verb)}`, hint);
+      throw noVerb(verb);
     }
     const { command } = await load();
     const isOwn = command.hasVerbs !== true || args[0]?.startsWith("-") === true;
@@ -69,6 +69,16 @@ async function main([first, ...rest]: readonly string[]): Promise<number> {
     tellFailure(error, flags.includes("--json"));
     return exitFor(error);
   }
+}
+
+function noVerb(verb: string): UsageError {
+  const verbs = Object.keys(VERBS);
+  const verbFirst = "the verb comes first, its flags after it: tenure VERB …; ";
+  const like = likeliest(verb, verbs);
+  const asked = like === undefined ? "" : `did you mean ${like}? `;
+  const start = verb.startsWith("-") ? verbFirst : asked;
+  const hint = `${start}verbs are ${verbs.join(" ")}; see tenure --help`;
+  return new UsageError(`there is no verb ${JSON.stringify(verb)}`, hint);
 }
 
 /** What follows after -- belongs to the child. */

@@ -1,6 +1,6 @@
 /** What `tenure run` was asked to do. */
-import { duration, exitCode, parse, STORE_FLAGS, UsageError, word } from "./arguments.js";
-import { COMMAND_FLAGS, readCommand, splitCommand } from "./command-plan.js";
+import { duration, exitCode, STORE_FLAGS, UsageError, word } from "./arguments.js";
+import { COMMAND_FLAGS, parseOwn, readCommand, splitCommand } from "./command-plan.js";
 import type { CommandPlan } from "./command-plan.js";
 import { EXIT } from "./exit-codes.js";
 
@@ -30,8 +30,9 @@ const FLAGS = {
  * @throws UsageError, TypeError or RangeError naming flag and value.
  */
 export function readRunPlan(argv: readonly string[]): RunPlan {
-  const { own, words } = splitCommand(argv);
-  const { values, operands } = parse(own, FLAGS);
+  const split = splitCommand(argv);
+  const { own, words } = split;
+  const { values, operands } = parseOwn(split, FLAGS);
   const plan = readCommand("run", values, operands, own, words);
   const waitMs = duration(values.wait, "--wait", { zero: true });
   if (values["no-wait"] === true && waitMs !== undefined) {

@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, statSync } from "node:fs";
 import { homedir } from "node:os";
 import path from "node:path";
-import { UnavailableError } from "../core/errors.js";
+import { GuaranteeError, UnavailableError } from "../core/errors.js";
 import type { connect } from "../connect.js";
 import type * as schedules from "../schedule/open.js";
 import type { Tenure } from "../core/tenure.js";
@@ -53,13 +53,23 @@ export async function openStore(
   { purpose = "correctness" }: StoreNeeds = {},
 ): Promise<Tenure<FencingToken | undefined>> {
   const { connect } = await prepared(choice);
-  return connect(choice.url, { purpose, ...LEAVING });
+  return connect(choice.url, { purpose, ...LEAVING }).catch(inTermsOfFlags);
 }
 
 /** As {@link openStore}, on a store whose leases have tokens for certain. */
 export async function openForTokens(choice: StoreChoice): Promise<Tenure<FencingToken>> {
   const { connect } = await prepared(choice);
-  return connect(choice.url, LEAVING);
+  return connect(choice.url, LEAVING).catch(inTermsOfFlags);
+}
+
+/** The library advises an option of `connect`, which the command has by another name. */
+function inTermsOfFlags(error: unknown): never {
+  if (!(error instanceof GuaranteeError)) throw error;
+  const fact = /^(.*); say purpose: "efficiency"/s.exec(error.message)?.[1];
+  if (fact === undefined) throw error;
+  const advice = "use another store; or, if a double run only wastes work,";
+  const text = `${fact}; ${advice} tenure run NAME --on-unavailable proceed`;
+  throw new GuaranteeError(text, { backend: error.backend! });
 }
 
 /**
@@ -67,6 +77,9 @@ export async function openForTokens(choice: StoreChoice): Promise<Tenure<Fencing
  * killed: only its TTL, or a release, ends it.
  */
 const LEAVING = { endWithProcess: false };
+
+/** To look at leases takes no token: one can see what `run --on-unavailable proceed` holds. */
+export const LOOKING: StoreNeeds = { purpose: "efficiency" };
 
 /** Opens schedules: loaded when it is used. */
 type Schedules = Pick<typeof schedules, "schedule" | "isoTime">;
@@ -123,10 +136,11 @@ export async function withStoreAsItIs(
   { store, json }: { readonly store?: string | undefined; readonly json?: boolean | undefined },
   nothing: () => number,
   work: (tenure: Tenure<FencingToken | undefined>) => Promise<number>,
+  needs?: StoreNeeds,
 ): Promise<number> {
   const choice = chooseStore(store);
   const missing = missingFile(choice);
-  if (missing === undefined) return withStore(store, work);
+  if (missing === undefined) return withStore(store, work, needs);
   // Nobody is surprised that the store that nobody named is made with the first lease.
   if (choice.folder === undefined && json !== true) say(`there is no store file ${missing} yet`);
   return nothing();
@@ -151,8 +165,9 @@ export function missingFile({ url, folder }: StoreChoice): string | undefined {
 async function withStore(
   flag: string | undefined,
   work: (tenure: Tenure<FencingToken | undefined>) => Promise<number>,
+  needs?: StoreNeeds,
 ): Promise<number> {
-  const tenure = await openStore(chooseStore(flag));
+  const tenure = await openStore(chooseStore(flag), needs);
   try {
     return await work(tenure);
   } finally {

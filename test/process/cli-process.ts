@@ -1,6 +1,6 @@
 /** Real `tenure` processes on a store of their own, and what they print. */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 
@@ -88,6 +88,8 @@ export class Running {
 interface Settings {
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly cwd?: string;
+  /** Another copy of the command. */
+  readonly command?: string;
 }
 
 /** A folder, a store in it, and the commands that were started on it. */
@@ -96,8 +98,8 @@ export class Sandbox implements AsyncDisposable {
   readonly #running: Running[] = [];
 
   /** Starts the command. */
-  start(args: readonly string[], { env, cwd }: Settings = {}): Running {
-    const child = spawn(process.execPath, [bin, ...args], {
+  start(args: readonly string[], { env, cwd, command = bin }: Settings = {}): Running {
+    const child = spawn(process.execPath, [command, ...args], {
       cwd: cwd ?? this.dir,
       env: { ...this.#env(), ...env },
       stdio: "pipe",
@@ -110,6 +112,14 @@ export class Sandbox implements AsyncDisposable {
   /** Runs the command to its end. */
   tenure(args: readonly string[], settings?: Settings): Promise<Ended> {
     return this.start(args, settings).ended;
+  }
+
+  /** A copy of the command where no package is installed beside it. */
+  commandAlone(): string {
+    const folder = path.join(this.dir, "alone", "dist", "bin");
+    cpSync(path.dirname(bin), folder, { recursive: true });
+    writeFileSync(path.join(this.dir, "alone", "package.json"), '{ "type": "module" }');
+    return path.join(folder, path.basename(bin));
   }
 
   /** The holder of a name as `tenure show --json` tells it. */

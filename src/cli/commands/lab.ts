@@ -3,7 +3,7 @@ import { UsageError } from "../arguments.js";
 import type { Command } from "../command.js";
 import { EXIT } from "../exit-codes.js";
 import { print } from "../output.js";
-import { nearest } from "./lab/nearest.js";
+import { nearest } from "../nearest.js";
 
 const HELP = `Makes locks fail, in a simulated world in which the real code runs.
 

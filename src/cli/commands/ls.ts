@@ -1,9 +1,11 @@
 /** `tenure ls`: the leases that are held. */
+import type { Tenure } from "../../core/tenure.js";
+import type { FencingToken } from "../../core/token.js";
 import { parse, STORE_FLAGS, unexpected } from "../arguments.js";
 import type { Command } from "../command.js";
 import { EXIT } from "../exit-codes.js";
 import { print, printJson, processOf, quoted, readable, table } from "../output.js";
-import { withStoreAsItIs } from "../store.js";
+import { LOOKING, withStoreAsItIs } from "../store.js";
 
 const HELP = `Lists the leases that are held, in order of their names.
 
@@ -22,7 +24,7 @@ async function run(args: readonly string[]): Promise<number> {
   const { values, operands } = parse(args, STORE_FLAGS);
   const [prefix = "", extra] = operands;
   if (extra !== undefined) throw unexpected(extra, "tenure ls [PREFIX] [flags]");
-  return withStoreAsItIs(values, () => EXIT.ok, async (tenure) => {
+  const list = async (tenure: Tenure<FencingToken | undefined>): Promise<number> => {
     const found = [];
     for await (const lease of tenure.list(prefix)) found.push(lease);
     found.sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
@@ -38,7 +40,8 @@ async function run(args: readonly string[]): Promise<number> {
       print(table([["NAME", "TOKEN", "LEFT", "HOLDER"], ...rows]));
     }
     return EXIT.ok;
-  });
+  };
+  return withStoreAsItIs(values, () => EXIT.ok, list, LOOKING);
 }
 
 /** The verb. */

@@ -6,7 +6,7 @@ import { nameOperand, parse, STORE_FLAGS } from "../arguments.js";
 import type { Command } from "../command.js";
 import { EXIT } from "../exit-codes.js";
 import { print, printJson, quoted, readable, table, visible } from "../output.js";
-import { withStoreAsItIs } from "../store.js";
+import { LOOKING, withStoreAsItIs } from "../store.js";
 
 type AnyTenure = Tenure<FencingToken | undefined>;
 
@@ -33,7 +33,7 @@ async function run(args: readonly string[]): Promise<number> {
     return held === null ? EXIT.free : EXIT.ok;
   };
   const ask = async (tenure: AnyTenure): Promise<number> => tell(await tenure.inspect(name));
-  return withStoreAsItIs(values, () => tell(null), ask);
+  return withStoreAsItIs(values, () => tell(null), ask, LOOKING);
 }
 
 function rows(held: Inspection): string[][] {

@@ -1,7 +1,7 @@
 /** What the verbs of `tenure lab` read from the command line alike. */
 import { writeFileSync } from "node:fs";
 import { UsageError, word } from "../../arguments.js";
-import { nearest } from "./nearest.js";
+import { nearest } from "../../nearest.js";
 import type { FenceMode } from "../../../lab/resource.js";
 import { SCENARIOS } from "../../../lab/scenarios/play.js";
 import type { Scenario } from "../../../lab/scenarios/scenario.js";

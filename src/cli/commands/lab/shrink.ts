@@ -3,7 +3,7 @@ import { parse, unexpected, UsageError } from "../../arguments.js";
 import type { Command } from "../../command.js";
 import { EXIT } from "../../exit-codes.js";
 import { print, printJson, say } from "../../output.js";
-import { nearest } from "./nearest.js";
+import { nearest } from "../../nearest.js";
 import { fenceFlag, seedFlag, writeReport } from "./plan.js";
 import { storeFlag } from "./soak.js";
 import { shrink, type Shrunk } from "../../../lab/shrink.js";

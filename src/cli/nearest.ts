@@ -2,9 +2,23 @@
 
 /** The names that are most like a word, best first: at most three. */
 export function nearest(word: string, names: readonly string[]): readonly string[] {
-  const rated = names.map((name) => ({ name, far: distance(word.toLowerCase(), name) }));
-  rated.sort((a, b) => a.far - b.far);
-  return rated.slice(0, 3).map(({ name }) => name);
+  return rated(word, names)
+    .slice(0, 3)
+    .map(({ name }) => name);
+}
+
+/** The one name that a word was a slip of; undefined where none is two edits away or less. */
+export function likeliest(word: string, names: readonly string[]): string | undefined {
+  const [best] = rated(word, names);
+  // Two edits make anything of a word of two letters.
+  const most = word.length < 3 ? 1 : 2;
+  return word.length > 1 && best !== undefined && best.far <= most ? best.name : undefined;
+}
+
+function rated(word: string, names: readonly string[]): { name: string; far: number }[] {
+  return names
+    .map((name) => ({ name, far: distance(word.toLowerCase(), name) }))
+    .sort((a, b) => a.far - b.far);
 }
 
 /** Edits from one to the other; a word that is part of the other is near. */
