@@ -44,8 +44,9 @@ type Answer = { readonly grant: Grant } | { readonly held: Held };
 export class Leases {
   readonly #parts: LeaseParts;
   /**
-   * Until when a grant that nobody waited for is surely live, on our clock, by its field. A plain
-   * `HDEL` does not ask whether the time is over, so it is kept to the first half of the TTL.
+   * Until when a grant that nobody waited for is surely live, on our clock, by its holder. A plain
+   * `HDEL` does not ask whether the time is over, so it is kept to the first half of the TTL. The
+   * key is the id as it came: with a text made for each grant, this was a tenth of a serial pair.
    */
   readonly #fresh = new Map<string, number>();
 
@@ -66,7 +67,7 @@ export class Leases {
         kind: "acquire", key, subject: holder, ttlMs, info,
         answer: (reply) => {
           if (typeof reply === "string") {
-            this.#remember(`h${reply}:${holder}`, sentMs + ttlMs / 2);
+            this.#remember(holder, sentMs + ttlMs / 2);
             if (typeof epoch === "object") {
               resolve(epoch.then((told) => ({ grant: grantOf(request, toToken(reply), told) })));
             } else resolve({ grant: grantOf(request, toToken(reply), epoch) });
@@ -125,11 +126,11 @@ export class Leases {
   }
 
   release({ name, holder, token }: ReleaseRequest): Promise<Released> {
-    const subject = `h${token ?? ""}:${holder}`;
-    if (token === undefined || !this.#isFresh(subject)) {
+    if (token === undefined || !this.#isFresh(holder)) {
       return this.endInLine(name, holder, token, "any");
     }
     const { batch, keys } = this.#parts;
+    const subject = `h${token}:${holder}`;
     return new Promise((resolve, reject) => {
       batch.send({
         kind: "release", key: keys.lease(name), subject, ttlMs: 0, info: "",
@@ -220,8 +221,8 @@ export class Leases {
     return answers;
   }
 
-  #remember(field: string, untilMs: number): void {
-    this.#fresh.set(field, untilMs);
+  #remember(holder: string, untilMs: number): void {
+    this.#fresh.set(holder, untilMs);
     if (this.#fresh.size <= MOST_FRESH) return;
     for (const oldest of this.#fresh.keys()) {
       this.#fresh.delete(oldest);
@@ -229,10 +230,10 @@ export class Leases {
     }
   }
 
-  #isFresh(field: string): boolean {
-    const untilMs = this.#fresh.get(field);
+  #isFresh(holder: string): boolean {
+    const untilMs = this.#fresh.get(holder);
     if (untilMs === undefined) return false;
-    this.#fresh.delete(field);
+    this.#fresh.delete(holder);
     return this.#parts.runtime.clock.monotonicMs() < untilMs;
   }
 }
@@ -243,8 +244,8 @@ export function grantOf(
   token: FencingToken,
   storeEpoch: string | undefined,
 ): Grant {
-  const grant = { name, holder, token, ttlMs };
-  return storeEpoch === undefined ? grant : { ...grant, storeEpoch };
+  if (storeEpoch === undefined) return { name, holder, token, ttlMs };
+  return { name, holder, token, ttlMs, storeEpoch };
 }
 
 function renewed(reply: Reply | undefined): Renewed {
