@@ -1,4 +1,5 @@
 /** What the command says when it cannot do what was asked, in words of the command line. */
+import { mkdirSync, writeFileSync } from "node:fs";
 import { isBuiltin } from "node:module";
 import { describe, expect, it } from "vitest";
 import { Sandbox } from "./cli-process.js";
@@ -86,6 +87,20 @@ describe("without a client library", () => {
       expect(ended.stderr).not.toContain(box.dir);
       expect(ended.stderr).not.toContain("secret");
     }
+  });
+
+  it.runIf(!isBuiltin("node:sqlite"))("that was built for this Node, as well", async () => {
+    await using box = new Sandbox();
+    const command = box.commandAlone();
+    const library = box.file("alone/node_modules/better-sqlite3");
+    mkdirSync(library, { recursive: true });
+    const text = "Could not locate the bindings file. Tried:\\n → /somewhere/better_sqlite3.node";
+    const code = `module.exports = class { constructor() { throw new Error("${text}"); } };`;
+    writeFileSync(`${library}/index.js`, code);
+    const ended = await box.tenure(["run", "a", ...ECHO], { command });
+    expect(ended).toMatchObject({ code: 64, stdout: "" });
+    expect(ended.stderr).toContain(": npm rebuild better-sqlite3\n");
+    expect(ended.stderr).not.toContain("somewhere");
   });
 
   it("that reads cron expressions, as well", async () => {
