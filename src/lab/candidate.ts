@@ -33,13 +33,16 @@ export async function stand(client: Client, options: CandidateOptions = {}): Pro
   const { stepMs = 500, signal } = options;
   const candidacy = electionOf(client, options);
   const isOver = (): boolean => signal?.aborted === true;
+  const about = { key: options.key ?? "leader", client: process.name };
   while (!isOver()) {
+    process.world.history.add({ kind: "wait", ...about });
     try {
       await candidacy.lead((term) => lead(client, term, options), {
         ...(signal === undefined ? {} : { signal }),
         stepDown: 10 * stepMs,
       });
     } catch (error) {
+      process.world.history.add({ kind: "gave-up", ...about });
       if (isOver()) return;
       if (!(error instanceof TenureError)) process.world.fail(error);
       await process.sleep(stepMs);

@@ -5,9 +5,9 @@
  * again by its seed.
  */
 import { observe, stand } from "./candidate.js";
-import { checkLeaks } from "./checkers/leaks.js";
+import { judgeClients } from "./checkers/clients.js";
 import type { Violation } from "./checkers/violation.js";
-import { checkWaiting } from "./checkers/waiting.js";
+import { closeAll, heal } from "./closing.js";
 import { drawFault } from "./faults.js";
 import type { Network } from "./network.js";
 import type { SimulatedProcess } from "./process.js";
@@ -49,12 +49,6 @@ const DEFAULT_MS = 440_000;
 const LONGEST_TTL_MS = 10_000;
 /** Long enough for each client to have its turn, and for what was held up to arrive. */
 const HEALED_MS = 90_000;
-const CLOSED_MS = 46_000;
-/**
- * What a waiter in peace may take: a call that is given up after 5 s, the rest of up to 5 s of one
- * that relies on notices, and a try.
- */
-const BOUND_MS = 12_000;
 const DEFAULT_KEY = "job";
 
 /** One random run. The same settings give the same run. */
@@ -106,18 +100,9 @@ class ChaosRun {
   }
 
   result(): ChaosResult {
-    const { world, store } = this.#sim;
-    const { events } = world.history;
     const outcome = this.#sim.outcome();
-    const { expiryClock, fair } = store.find().model.manifest;
-    const rules = { ttlMs: this.#ttlMs, boundMs: BOUND_MS };
-    const watchMs = expiryClock === "observed" ? this.#ttlMs : 0;
-    const violations = [
-      ...outcome.violations,
-      ...checkWaiting(events, { ...rules, watchMs, fair }),
-      ...checkLeaks(events, rules),
-      ...this.#starved,
-    ];
+    const clients = judgeClients(this.#sim, this.#ttlMs);
+    const violations = [...outcome.violations, ...clients.violations, ...this.#starved];
     return { ...outcome, violations, sim: this.#sim, plan: this.#plan, isLossy: this.#isLossy };
   }
 
@@ -172,10 +157,7 @@ class ChaosRun {
   async #heal(): Promise<void> {
     const { world } = this.#sim;
     this.#isOn = false;
-    this.#network.healAll();
-    this.#network.disturb({ loss: 0, duplicate: 0 });
-    this.#network.plan = () => undefined;
-    for (const { process } of this.#living) process.resume();
+    heal(this.#sim);
     const healedMs = world.nowMs;
     await world.run(healedMs + HEALED_MS);
     const served = new Set(
@@ -193,17 +175,7 @@ class ChaosRun {
 
   /** I10: what is closed keeps nothing. */
   async #close(): Promise<void> {
-    const { world } = this.#sim;
     this.#over.abort();
-    for (const { tenure } of this.#living) {
-      // What could not be given back is left to its TTL, as promised.
-      void tenure.close().catch(() => undefined);
-    }
-    await world.run(world.nowMs + CLOSED_MS);
-    for (const { process } of this.#living) {
-      const timers = process.pendingTimers;
-      if (timers === 0) continue;
-      world.history.add({ kind: "leak", what: `${timers} timers`, client: process.name });
-    }
+    await closeAll(this.#sim);
   }
 }

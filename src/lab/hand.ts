@@ -39,8 +39,16 @@ export class Hand {
   /** Waits for the lease. @throws What `acquire` throws. */
   static async take(sim: Simulation, client: Client, options: HandOptions = {}): Promise<Hand> {
     const { key = "job", ttlMs = 10_000, waitMs = 60_000 } = options;
-    const lease = await client.tenure.acquire(key, { ttl: ttlMs, wait: waitMs });
-    return new Hand(sim, client, lease);
+    const { signal } = client.heard;
+    const about = { key, client: client.process.name };
+    sim.world.history.add({ kind: "wait", ...about });
+    try {
+      const lease = await client.lock.acquire(key, { ttl: ttlMs, wait: waitMs, signal });
+      return new Hand(sim, client, lease);
+    } catch (error) {
+      sim.world.history.add({ kind: "gave-up", ...about });
+      throw error;
+    }
   }
 
   /** The token; that of a store without any is 1. */

@@ -87,6 +87,7 @@ export class Network {
   /** Cuts one direction: what is sent from now on is lost, without a word. */
   cut(from: string, to: string): void {
     if (this.#cuts.has(way(from, to))) return;
+    if (!this.#world.strikes(`${from} is cut off towards ${to}`)) return;
     this.#cuts.add(way(from, to));
     this.#world.history.add({ kind: "fault", what: "cut", target: `${from}→${to}` });
   }
@@ -100,6 +101,14 @@ export class Network {
   heal(from: string, to: string): void {
     if (!this.#cuts.delete(way(from, to))) return;
     this.#world.history.add({ kind: "fault", what: "heal", target: `${from}→${to}` });
+  }
+
+  /** Nothing planned happens to messages any more, and chance leaves them alone. */
+  calm(): void {
+    this.healAll();
+    this.#rules.length = 0;
+    this.plan = () => undefined;
+    this.disturb({ loss: 0, duplicate: 0 });
   }
 
   /** Ends all cuts. */
@@ -208,7 +217,7 @@ export class Network {
     const message = { from, to, what, nth };
     const planned = this.#struck(message) ?? this.plan(message);
     if (this.#cuts.has(way(from, to))) return { drop: true };
-    if (planned !== undefined) return planned;
+    if (planned !== undefined && this.#world.strikes(told(message, planned))) return planned;
     const { loss, duplicate } = this.#options;
     if (loss > 0 && this.#draws.chance(loss)) return { drop: true };
     if (duplicate > 0 && this.#draws.chance(duplicate)) {
@@ -230,6 +239,15 @@ export class Network {
     }
     return undefined;
   }
+}
+
+/** What becomes of a message, in words. */
+function told({ from, to, what }: Message, fault: MessageFault): string {
+  const about = `a message ${from} → ${to} (${what})`;
+  if (fault.breaks === true) return `${about} is lost with its connection`;
+  if (fault.drop === true) return `${about} is lost`;
+  if (fault.holdMs !== undefined) return `${about} is held up for ${Math.round(fault.holdMs)} ms`;
+  return `${about} comes twice`;
 }
 
 function way(from: string, to: string): string {

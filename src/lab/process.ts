@@ -32,6 +32,22 @@ const SMALLEST_STEP_MS = 1e-6;
 
 type Stop = "paused" | "suspended" | "frozen";
 
+interface Kept {
+  readonly what: string;
+  untilMs: number;
+}
+
+/** Something that a process keeps open elsewhere. */
+export interface Keeping {
+  /** It was cared for: its time begins anew. */
+  again(): void;
+  end(): void;
+}
+
+function inWords(ms: number): string {
+  return ms < 1_000 ? `${Math.round(ms)} ms` : `${Number((ms / 1_000).toFixed(1))} s`;
+}
+
 /** A process of a simulated world. */
 export class SimulatedProcess {
   readonly name: string;
@@ -51,6 +67,8 @@ export class SimulatedProcess {
   #stops = 0;
   #isKilled = false;
   #wake: Timer | undefined;
+  #sleeps = 0;
+  readonly #kept = new Set<Kept>();
   #eventLoopMaxMs = 0;
   #pausedAtMs = 0;
 
@@ -93,9 +111,31 @@ export class SimulatedProcess {
     return !this.#isKilled && this.#stop === undefined;
   }
 
-  /** Timers set and neither fired nor cancelled. */
+  /** Timers set through its runtime, and neither fired nor cancelled. */
   get pendingTimers(): number {
-    return this.#timers.count();
+    return this.#timers.count() - this.#sleeps;
+  }
+
+  /**
+   * Notes something that it opened elsewhere, such as a subscription, until it is let go. With
+   * `forMs` it ends by itself, that long after its process last cared for it.
+   */
+  keep(what: string, forMs: number = Infinity): Keeping {
+    const kept = { what, untilMs: this.world.nowMs + forMs };
+    this.#kept.add(kept);
+    return {
+      again: () => void (kept.untilMs = this.world.nowMs + forMs),
+      end: () => void this.#kept.delete(kept),
+    };
+  }
+
+  /** What it opened elsewhere and has not let go: what, and how many. */
+  get kept(): ReadonlyMap<string, number> {
+    const counts = new Map<string, number>();
+    for (const { what, untilMs } of this.#kept) {
+      if (untilMs > this.world.nowMs) counts.set(what, (counts.get(what) ?? 0) + 1);
+    }
+    return counts;
   }
 
   /** Runs `run` in this process: at once if it runs, else when it goes on, else never. */
@@ -143,6 +183,8 @@ export class SimulatedProcess {
 
   /** Somebody sets the wall clock; negative sets it back. */
   jumpWall(ms: number): void {
+    const [sign, far] = [ms < 0 ? "back" : "ahead", inWords(Math.abs(ms))];
+    if (!this.world.strikes(`the wall clock of ${this.name} is set ${sign} by ${far}`)) return;
     this.#read();
     this.#wall += ms;
     this.world.history.add({ kind: "fault", what: "wall-clock", target: this.name, forMs: ms });
@@ -150,7 +192,7 @@ export class SimulatedProcess {
 
   /** SIGKILL. */
   kill(): void {
-    if (this.#isKilled) return;
+    if (this.#isKilled || !this.world.strikes(`${this.name} is killed`)) return;
     this.#isKilled = true;
     this.#wake?.cancel();
     this.#inbox.length = 0;
@@ -174,9 +216,15 @@ export class SimulatedProcess {
     this.#points.set(label, waiting);
   }
 
-  /** Waits on its own clock. */
+  /** Waits on its own clock: for work of the lab, which the library knows nothing of. */
   sleep(ms: number): Promise<void> {
-    return new Promise((resolve) => void this.#after(ms, resolve));
+    this.#sleeps += 1;
+    return new Promise((resolve) => {
+      this.#after(ms, () => {
+        this.#sleeps -= 1;
+        resolve();
+      });
+    });
   }
 
   #haltFor(stop: Stop, what: string, ms: number): void {
@@ -190,6 +238,8 @@ export class SimulatedProcess {
 
   #halt(stop: Stop, what: string, forMs?: number): void {
     if (!this.isRunning) return;
+    const forHow = forMs === undefined ? "" : ` for ${inWords(forMs)}`;
+    if (!this.world.strikes(`${this.name} is ${stop}${forHow}`)) return;
     this.#read();
     this.#stop = stop;
     this.#stops += 1;

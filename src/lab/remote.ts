@@ -1,9 +1,9 @@
 /** A simulated store as a backend, seen from one process over the network. */
 import type { Backend, Grant, Held, QueueWaiting, Sessions, Ticket } from "../core/backend.js";
-import { UnavailableError } from "../core/errors.js";
+import { OutcomeUnknownError, UnavailableError } from "../core/errors.js";
 import type { FencingToken } from "../core/token.js";
 import type { Network } from "./network.js";
-import type { SimulatedProcess } from "./process.js";
+import type { Keeping, SimulatedProcess } from "./process.js";
 import { QUEUE_TOUCH_MS } from "./stores/lease-table.js";
 import type { ModelQueue, StoreModel } from "./stores/model.js";
 
@@ -17,6 +17,9 @@ export interface StoreAddress<T extends FencingToken | undefined> {
 
 /** Finds the store: asked anew for every request. */
 export type FindStore<T extends FencingToken | undefined> = () => StoreAddress<T>;
+
+/** A ticket that was not touched for longer has been passed over, milliseconds. */
+const UNTOUCHED_MS = 10_000;
 
 /** Who is told of which name becoming free. */
 const listeners = new WeakMap<object, Map<string, Set<() => void>>>();
@@ -41,10 +44,23 @@ export function remoteBackend<T extends FencingToken | undefined>(
     return epoch === undefined ? grant : { ...grant, storeEpoch: epoch };
   };
 
+  const opened = new Map<string, Keeping>();
   const sessions: Sessions = {
-    open: (ttlMs) => ask("open session", (model) => model.sessions!.open(ttlMs)),
-    keepAlive: (id) => ask("keep alive", (model) => model.sessions!.keepAlive(id)),
-    close: (id) => ask("close session", (model) => model.sessions!.close(id)),
+    open: async (ttlMs) => {
+      const session = await ask("open session", (model) => model.sessions!.open(ttlMs));
+      opened.set(session.id, client.keep("session", session.ttlMs));
+      return session;
+    },
+    keepAlive: async (id) => {
+      const is = await ask("keep alive", (model) => model.sessions!.keepAlive(id));
+      if (is === "gone") opened.get(id)?.end();
+      else opened.get(id)?.again();
+      return is;
+    },
+    close: async (id) => {
+      await ask("close session", (model) => model.sessions!.close(id));
+      opened.get(id)?.end();
+    },
   };
 
   return {
@@ -79,13 +95,23 @@ function waitingOf<T extends FencingToken | undefined>(
   if (manifest.waiting === "poll") return { kind: "poll" };
   return {
     kind: "notify",
-    subscribe: async (name, wake) => {
+    subscribe: async (name, wake, call) => {
       const { server, model } = find();
       const hear = (): void => network.send(server, client, "notice", wake);
       await network.ask(client, server, "subscribe", () => listen(model, name).add(hear));
       const leave = (): void => void listen(model, name).delete(hear);
+      const end = (): void => network.send(client, server, "unsubscribe", leave);
+      if (call.signal.aborted) {
+        // Nobody waits for it any more, so nobody would end it.
+        end();
+        throw new OutcomeUnknownError(`the subscription to ${name} came too late`);
+      }
+      const kept = client.keep("subscription");
       return {
-        [Symbol.asyncDispose]: async () => network.send(client, server, "unsubscribe", leave),
+        [Symbol.asyncDispose]: async () => {
+          kept.end();
+          end();
+        },
       };
     },
   };
@@ -121,7 +147,7 @@ function queueOf<T extends FencingToken | undefined>(
     touchEveryMs: QUEUE_TOUCH_MS,
     enqueue: async (request) => {
       const { name, holder } = request;
-      const place = places.get(holder) ?? new Place<T>();
+      const place = places.get(holder) ?? new Place<T>(client.keep("ticket", UNTOUCHED_MS));
       places.set(holder, place);
       const { server, model } = find();
       await network.ask(client, server, "enqueue", () =>
@@ -135,6 +161,7 @@ function queueOf<T extends FencingToken | undefined>(
         turn: (signal) => place.turn(signal),
         leave: async () => {
           places.delete(holder);
+          place.kept.end();
           const { server: at, model: then } = find();
           await network.ask(client, at, "leave", () => queue(then).leave(name, holder));
         },
@@ -143,9 +170,11 @@ function queueOf<T extends FencingToken | undefined>(
     },
     touch: (tickets) => {
       const { server, model } = find();
-      return network.ask(client, server, "touch", () =>
+      const asking = network.ask(client, server, "touch", () =>
         tickets.map(({ name, holder }) => queue(model).touch(name, holder)),
       );
+      for (const { holder } of tickets) places.get(holder)?.kept.again();
+      return asking;
     },
   };
 }
@@ -154,8 +183,14 @@ function queueOf<T extends FencingToken | undefined>(
 class Place<T extends FencingToken | undefined> {
   #heard: Grant<T> | "gone" | undefined;
   #resolve: ((what: Grant<T> | "gone") => void) | undefined;
+  readonly kept: Keeping;
+
+  constructor(kept: Keeping) {
+    this.kept = kept;
+  }
 
   hear(what: Grant<T> | "gone"): void {
+    this.kept.end();
     if (this.#resolve === undefined) this.#heard = what;
     else this.#resolve(what);
     this.#resolve = undefined;

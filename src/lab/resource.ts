@@ -80,6 +80,7 @@ export class Resource {
 
   /** Loses the mark and keeps the value: a fence's row that somebody deleted. */
   loseMark(resource: string): void {
+    if (!this.server.world.strikes(`the mark of ${resource} is deleted`)) return;
     const entry = this.#entries.get(resource);
     if (entry !== undefined) this.#entries.set(resource, { ...entry, record: null });
     const plain = this.#plain.get(resource);

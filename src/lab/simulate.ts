@@ -23,6 +23,11 @@ export type When = { readonly after: Duration } | { readonly at: string };
 /** As many as there are letters. */
 const MOST_CLIENTS = 26;
 
+/** What is asked of the lab's own scenarios and random runs. */
+const UNASKED = Object.fromEntries(
+  (["I9", "I10", "I11", "I13"] as const).map((id) => [id, "not asked of a simulation"]),
+);
+
 /** The first comes first: milliseconds between the beginnings of clients. */
 const APART_MS = 100;
 
@@ -133,7 +138,8 @@ export async function simulate(options: SimulateOptions, work: Work): Promise<Si
   const { events } = sim.world.history;
   const scenario = "simulate";
   const replay = `simulate({ seed: ${seed}, fence: ${JSON.stringify(fence)}, … }, work)`;
-  const reported: Reported = { scenario, seed, fence, events, violations, traceHash, replay };
+  const about = { scenario, seed, fence, traceHash, replay, unasked: UNASKED };
+  const reported: Reported = { ...about, events, violations };
   return {
     ...outcome,
     events,

@@ -3,6 +3,7 @@
  * what the checkers say of its history.
  */
 import type { Backend } from "../core/backend.js";
+import type { Manifest } from "../core/manifest.js";
 import type { Runtime } from "../core/runtime.js";
 import { Tenure } from "../core/tenure.js";
 import type { FencingToken } from "../core/token.js";
@@ -12,6 +13,7 @@ import { linearViolations } from "./checkers/linear.js";
 import { checkFence, checkOutcomes, checkRefusals, checkUpdates } from "./checkers/register.js";
 import { checkStore, type StoreRules } from "./checkers/store.js";
 import type { Violation } from "./checkers/violation.js";
+import { heardSignal, type HeardSignal } from "./heard-signal.js";
 import { Network, type NetworkOptions } from "./network.js";
 import { SimulatedProcess, type ProcessOptions } from "./process.js";
 import { remoteBackend, type FindStore } from "./remote.js";
@@ -51,6 +53,8 @@ export interface SimulationOptions {
   readonly network?: NetworkOptions;
   readonly resource?: ResourceOptions;
   readonly fitting?: Fitting;
+  /** Faults that do not strike, by their number in the plan of the run. Default none. */
+  readonly leaveOut?: ReadonlySet<number>;
 }
 
 /** What came of a run. */
@@ -72,6 +76,11 @@ export interface Client {
   readonly tenure: Tenure<FencingToken | undefined>;
   /** What its workers take their leases from: the tenure, but for a variant's own lock. */
   readonly lock: Lock;
+  /** What it hands to its calls as its signal; never aborted. */
+  readonly heard: HeardSignal;
+  /** What its store is and does. */
+  readonly manifest: Manifest<FencingToken | undefined>;
+  readonly storeId: string;
 }
 
 const DEFAULT_WORK: WorkerOptions = {
@@ -103,11 +112,13 @@ export class Simulation {
   readonly store: SimulatedStore;
   readonly resource: Resource;
   readonly clients: Client[] = [];
+  /** Set at the end: workers take no further turn, and scenarios do nothing any more. */
+  isOver = false;
   readonly #options: SimulationOptions;
 
   constructor(options: SimulationOptions) {
     this.#options = options;
-    this.world = new World(options.seed);
+    this.world = new World(options.seed, options.leaveOut);
     this.network = new Network(this.world, options.network);
     this.store = (options.store ?? singleStore())(this.world, this.network);
     const server = new SimulatedProcess(this.world, "resource");
@@ -127,7 +138,9 @@ export class Simulation {
     const backend = fitting.backend?.(remote, process) ?? remote;
     const runtime = fitting.runtime?.(process.runtime, process) ?? process.runtime;
     const tenure = await Tenure.open(backend, runtime, { purpose: "efficiency" });
-    const client = { process, tenure, lock: fitting.lock?.(backend, process) ?? tenure };
+    const lock = fitting.lock?.(backend, process) ?? tenure;
+    const { manifest, storeId } = backend;
+    const client = { process, tenure, lock, heard: heardSignal(), manifest, storeId };
     this.clients.push(client);
     return client;
   }
@@ -137,6 +150,8 @@ export class Simulation {
     const working = work(client.process, client.lock, this.resource, {
       ...DEFAULT_WORK,
       ...options,
+      signal: client.heard.signal,
+      isOver: () => this.isOver || options.isOver?.() === true,
     });
     working.catch((error: unknown) => this.world.fail(error));
     return working;

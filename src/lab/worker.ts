@@ -36,6 +36,8 @@ export interface WorkerOptions {
   readonly turns?: number;
   /** Asked before each turn: whether to take none any more. */
   readonly isOver?: () => boolean;
+  /** Handed to each wait for the lease. */
+  readonly signal?: AbortSignal;
 }
 
 /** What a worker takes its leases from: a tenure, or a lock that is wrong on purpose. */
@@ -74,11 +76,15 @@ async function takeTurn(
 ): Promise<void> {
   const { history } = process.world;
   const { key, ttlMs, waitMs, graceMs } = options;
-  const grace = graceMs === undefined ? {} : { grace: graceMs };
+  const { signal } = options;
+  const more = {
+    ...(graceMs === undefined ? {} : { grace: graceMs }),
+    ...(signal === undefined ? {} : { signal }),
+  };
   let lease: Lease<FencingToken | undefined>;
   history.add({ kind: "wait", key, client: process.name });
   try {
-    lease = await tenure.acquire(key, { ttl: ttlMs, wait: waitMs, ...grace });
+    lease = await tenure.acquire(key, { ttl: ttlMs, wait: waitMs, ...more });
   } catch (error) {
     history.add({ kind: "gave-up", key, client: process.name });
     throw error;

@@ -15,6 +15,12 @@ import { turn } from "./turn.js";
 /** More events than this in one run are a loop that time does not move. */
 const MOST_EVENTS = 5_000_000;
 
+/** A fault as it was meant, whether it was left out or not. */
+export interface PlannedFault {
+  readonly text: string;
+  readonly atMs: number;
+}
+
 /** Virtual time and what happens in it. */
 export class World {
   readonly seed: number;
@@ -24,9 +30,13 @@ export class World {
   #nowMs = 0;
   #events = 0;
   #failure: { readonly error: unknown } | undefined;
+  /** What was done to the run, in order: faults by their number, left out ones among them. */
+  readonly plan: PlannedFault[] = [];
+  readonly #leaveOut: ReadonlySet<number>;
 
-  constructor(seed: number) {
+  constructor(seed: number, leaveOut: ReadonlySet<number> = new Set()) {
     this.seed = seed;
+    this.#leaveOut = leaveOut;
     this.draws = new Draws(seed);
     this.history = new History(() => this.#nowMs);
   }
@@ -55,6 +65,12 @@ export class World {
   /** Resolves after some time of the world: for scenarios, not for the processes in them. */
   pass(ms: number): Promise<void> {
     return new Promise((resolve) => void this.after(ms, resolve));
+  }
+
+  /** Counts a fault, and says whether it strikes: one that is left out of the run does not. */
+  strikes(text: string): boolean {
+    const nth = this.plan.push({ text, atMs: this.#nowMs }) - 1;
+    return !this.#leaveOut.has(nth);
   }
 
   /** Ends the run with an error: something that no fault explains. */

@@ -61,6 +61,11 @@ export class Calm {
     if (isServer) this.#allSinceMs = atMs;
   }
 
+  /** Whether it is one that waits for leases, and no server. */
+  isClient(name: string): boolean {
+    return this.#clients.has(name);
+  }
+
   isKilled(client: string): boolean {
     return this.#killed.has(client);
   }

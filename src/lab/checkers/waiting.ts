@@ -5,7 +5,7 @@
  * within a bound, if somebody waits who is left in peace. What he does with it does not matter
  * here: the store's account of it is enough.
  */
-import type { HistoryEvent } from "../history.js";
+import type { EventOf, HistoryEvent } from "../history.js";
 import { Calm } from "./calm.js";
 import type { Violation } from "./violation.js";
 
@@ -20,14 +20,29 @@ export interface WaitingRules {
   readonly watchMs: number;
   /** Whether the store serves in order of arrival. */
   readonly fair: boolean;
+  /** Stores that free what a connection had and no TTL ends: of those I11 is not asked. */
+  readonly endless?: ReadonlySet<string>;
+  /** When the run ended, which may be long after its last fact. Default then. */
+  readonly untilMs?: number;
+}
+
+/** What a history says of its waiters. */
+export interface Waited {
+  readonly violations: readonly Violation[];
+  /** Whether somebody waited when a name was given back, and when a holder's time was over. */
+  readonly tested: ReadonlySet<"I9" | "I11">;
 }
 
 interface Name {
   /** Since when it is free, or its last grant or renewal. */
   sinceMs: number;
   isHeld: boolean;
-  /** Who waits for it, and since when. */
+  /** Whether its holder's lease ends with its time. */
+  isEndless: boolean;
+  /** Who waits for it by their own account, and since when. */
   readonly waiters: Map<string, number>;
+  /** Whom the store keeps in line, by holder. */
+  readonly line: Map<string, { readonly client: string; readonly atMs: number }>;
   isTold: boolean;
 }
 
@@ -36,36 +51,61 @@ export function checkWaiting(
   events: readonly HistoryEvent[],
   rules: WaitingRules,
 ): readonly Violation[] {
+  return followWaiting(events, rules).violations;
+}
+
+/** The same, with what could be told from this history at all. */
+export function followWaiting(events: readonly HistoryEvent[], rules: WaitingRules): Waited {
+  const tested = new Set<"I9" | "I11">();
   const calm = new Calm(events);
   const names = new Map<string, Name>();
   const found: Violation[] = [];
   const nameOf = (key: string): Name => {
     let name = names.get(key);
     if (name === undefined) {
-      name = { sinceMs: 0, isHeld: false, waiters: new Map(), isTold: false };
+      const free = { sinceMs: 0, isHeld: false, isEndless: false, isTold: false };
+      name = { ...free, waiters: new Map(), line: new Map() };
       names.set(key, name);
     }
     return name;
   };
-  for (const event of events) {
-    const { atMs } = event;
+  const look = (atMs: number): void => {
     for (const [key, name] of names) {
       const overdue = name.isTold ? undefined : overdueOf(name, rules, calm, atMs);
       if (overdue === undefined) continue;
       name.isTold = true;
+      tested.add(overdue.invariant);
       found.push({ ...overdue, text: `${overdue.text} for ${key}`, atMs });
     }
+  };
+  for (const event of events) {
+    const { atMs } = event;
+    look(atMs);
     calm.see(event);
     switch (event.kind) {
       case "grant":
+        nameOf(event.key).isEndless = rules.endless?.has(event.store ?? "") === true;
+        Object.assign(nameOf(event.key), { sinceMs: atMs, isHeld: true, isTold: false });
+        break;
       case "extend":
         Object.assign(nameOf(event.key), { sinceMs: atMs, isHeld: true, isTold: false });
         break;
-      case "end":
-        Object.assign(nameOf(event.key), { sinceMs: atMs, isHeld: false, isTold: false });
+      case "end": {
+        const name = nameOf(event.key);
+        Object.assign(name, { sinceMs: atMs, isHeld: false, isTold: false });
+        if (name.waiters.size + name.line.size === 0) break;
+        tested.add("I9");
+        if (event.why === "expired" && event.early !== true) tested.add("I11");
         break;
+      }
       case "wait":
         if (event.holder === undefined) nameOf(event.key).waiters.set(event.client, atMs);
+        else nameOf(event.key).line.set(event.holder, { client: event.client, atMs });
+        break;
+      case "left":
+      case "served":
+        if (event.holder === undefined) nameOf(event.key).waiters.delete(event.client);
+        else nameOf(event.key).line.delete(event.holder);
         break;
       case "believes":
       case "elected":
@@ -73,26 +113,35 @@ export function checkWaiting(
         nameOf(event.key).waiters.delete(event.client);
         break;
       case "fault":
-        // A new leader gives every session its whole time again.
-        if (event.what !== "leader-change") break;
-        for (const name of names.values()) name.sinceMs = atMs;
+        for (const name of names.values()) putOff(name, event, calm);
         break;
       default:
     }
   }
-  return rules.fair ? [...found, ...checkOrder(events)] : found;
+  if (rules.untilMs !== undefined) look(rules.untilMs);
+  return { violations: rules.fair ? [...found, ...checkOrder(events)] : found, tested };
+}
+
+/** What gives leases more time than their TTL. */
+function putOff(name: Name, { what, target, forMs = 0, atMs }: EventOf<"fault">, calm: Calm): void {
+  // A new leader gives every session its whole time again.
+  if (what === "leader-change") name.sinceMs = atMs;
+  // By a clock that is set back they last that much longer.
+  else if (what === "wall-clock" && forMs < 0 && !calm.isClient(target)) name.sinceMs -= forMs;
 }
 
 function overdueOf(
-  { sinceMs, isHeld, waiters }: Name,
+  { sinceMs, isHeld, isEndless, waiters, line }: Name,
   { ttlMs, boundMs, watchMs }: WaitingRules,
   calm: Calm,
   nowMs: number,
-): Pick<Violation, "invariant" | "text"> | undefined {
+): { readonly invariant: "I9" | "I11"; readonly text: string } | undefined {
+  if (isHeld && isEndless) return undefined;
   const freeMs = isHeld ? sinceMs + ttlMs : sinceMs;
   const limitMs = boundMs + (isHeld ? watchMs : 0);
   if (nowMs - freeMs <= limitMs) return undefined;
-  for (const [client, waitsMs] of waiters) {
+  const inLine = [...line.values()].map(({ client, atMs }) => [client, atMs] as const);
+  for (const [client, waitsMs] of [...waiters, ...inLine]) {
     const fromMs = Math.max(freeMs, waitsMs, calm.since(client, nowMs));
     if (nowMs - fromMs <= limitMs) continue;
     const forMs = Math.round(nowMs - fromMs);

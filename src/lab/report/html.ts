@@ -13,6 +13,7 @@ import { sentences, verdictLine } from "./summary.js";
 import type { Verdict } from "./verdicts.js";
 import { ROUTINE, tell } from "./words.js";
 import { LEGEND } from "./legend.js";
+import { leaveOutControl } from "./leave-out.js";
 
 /** A page with more rows than this is slow to open. */
 const MOST_ROWS = 600;
@@ -74,24 +75,57 @@ function panel(
   moments: readonly number[],
   isFirst: boolean,
 ): string {
-  const { svg, x } = pictureOf(story, `p${nth}`, times, moments);
-  const rows = rowsOf(story);
-  const loses = story.clashes.length > 0 || story.violations.length > 0;
   const name = story.fence === undefined ? "as recorded" : `--fence ${story.fence}`;
-  const { replay } = story;
-  const file = `${story.scenario}-${story.fence ?? "recorded"}.svg`;
+  const { replay, without = [] } = story;
+  const takes = without.map(({ reported }, i) => {
+    const less = storyOf(reported);
+    const [fromMs, toMs] = times;
+    const own = [fromMs, Math.max(toMs, less.toMs)] as const;
+    return take(less, `p${nth}t${i + 1}`, own, [...moments, ...momentsOf(less)], i + 1);
+  });
   return element(
     "section",
     {
-      class: `panel ${loses ? "loses" : "holds"}${isFirst ? " active" : ""}`,
+      class: `panel ${isBad(story) ? "loses" : "holds"}${isFirst ? " active" : ""}`,
       tabindex: 0,
       "aria-label": name,
       "data-fence": story.fence ?? "recorded",
     },
+    element("h2", {}, `${nth + 1} · <code>${escape(name)}</code>`),
+    leaveOutControl(story, `leave-out-${nth}`),
+    take(story, `p${nth}`, times, moments, 0),
+    ...takes,
+    replay === undefined ? "" : element("p", {}, "Again: ", element("code", {}, escape(replay))),
+  );
+}
+
+function isBad({ clashes, violations }: Story): boolean {
+  return clashes.length > 0 || violations.length > 0;
+}
+
+/** One run of a panel: the run as it was is 0, the others are hidden at first. */
+function take(
+  story: Story,
+  id: string,
+  times: readonly [number, number],
+  moments: readonly number[],
+  nth: number,
+): string {
+  const { svg, x } = pictureOf(story, id, times, moments);
+  const rows = rowsOf(story);
+  const loses = isBad(story);
+  const suffix = nth === 0 ? "" : `-without-${nth}`;
+  const file = `${story.scenario}-${story.fence ?? "recorded"}${suffix}.svg`;
+  return element(
+    "div",
+    {
+      class: `take ${loses ? "loses" : "holds"}`,
+      "data-take": nth,
+      hidden: nth === 0 ? undefined : "",
+    },
     element(
       "div",
       { class: "head" },
-      element("h2", {}, `${nth + 1} · <code>${escape(name)}</code>`),
       element("span", { class: "outcome" }, escape(`${loses ? "✗" : "✓"} ${outcome(story)}`)),
       element("span", {}, escape(verdictLine(story))),
     ),
@@ -103,7 +137,6 @@ function panel(
     hidden(story),
     controls(file),
     events(story, rows, x),
-    replay === undefined ? "" : element("p", {}, "Again: ", element("code", {}, escape(replay))),
   );
 }
 
@@ -118,9 +151,9 @@ function outcome({ clashes, violations, operations }: Story): string {
 /** One sign for each invariant; a breach leads to the moment at which it was seen. */
 function chips(story: Story, rows: readonly number[]): readonly string[] {
   const sign = { pass: "✓", fail: "✗", unknown: "?" };
-  return story.verdicts.map(({ id, is, says, violations }: Verdict) => {
+  return story.verdicts.map(({ id, is, says, why, violations }: Verdict) => {
     const text = `${sign[is]} ${id}`;
-    const title = `${id}, ${is}: ${says}`;
+    const title = `${id}, ${is}: ${says}${why === undefined ? "" : ` (${why})`}`;
     const [breach] = violations;
     if (breach === undefined) {
       return element("li", {}, element("span", { class: `chip ${is}`, title }, text));

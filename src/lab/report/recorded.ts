@@ -4,7 +4,7 @@ import { checkElections } from "../checkers/election.js";
 import { linearViolations } from "../checkers/linear.js";
 import { checkFence, checkOutcomes, checkRefusals, checkUpdates } from "../checkers/register.js";
 import { checkStore } from "../checkers/store.js";
-import type { Violation } from "../checkers/violation.js";
+import type { InvariantId, Violation } from "../checkers/violation.js";
 import type { FactKind, HistoryEvent } from "../history.js";
 
 /** What is wrong with a line. */
@@ -98,6 +98,14 @@ export function readHistory(text: string): Recorded {
   }
   return { events, bad };
 }
+
+/** What no history can show, and why. */
+export const UNRECORDED: Readonly<Partial<Record<InvariantId, string>>> = {
+  I9: "a history does not say how long a waiter may take",
+  I10: "a history does not say who was closed",
+  I11: "a history does not say how long a waiter may take",
+  I13: "a history is one run",
+};
 
 /** What a store may do that others may not. */
 export interface RecordedRules {

@@ -5,8 +5,28 @@ const panels = [...document.querySelectorAll("section.panel")];
 let active = Math.max(0, panels.findIndex((panel) => panel.classList.contains("active")));
 const at = panels.map(() => -1);
 
+/** The run of a panel that is shown: as it was, or without one fault. */
+function taken(nth) {
+  return panels[nth].querySelector(".take:not([hidden])");
+}
+
 function rowsOf(nth) {
-  return [...panels[nth].querySelectorAll("tbody tr")];
+  return [...taken(nth).querySelectorAll("tbody tr")];
+}
+
+/** Shows a panel's run without one fault; 0: as it was. */
+function leaveOut(nth, chosen) {
+  for (const take of panels[nth].querySelectorAll(".take")) {
+    take.hidden = take.dataset.take !== String(chosen);
+  }
+  for (const item of panels[nth].querySelectorAll(".leave-out li")) {
+    if (item.dataset.take !== String(chosen)) item.removeAttribute("aria-current");
+    else {
+      item.setAttribute("aria-current", "true");
+      panels[nth].querySelector(".leave-out input").setAttribute("aria-valuetext", item.textContent);
+    }
+  }
+  at[nth] = -1;
 }
 
 function activate(nth, focus) {
@@ -28,24 +48,26 @@ function show(nth, row) {
   chosen.setAttribute("aria-current", "step");
   const box = chosen.closest(".rows");
   box.scrollTop = chosen.offsetTop - box.clientHeight / 2;
-  const cursor = panels[nth].querySelector(".cursor");
+  const cursor = taken(nth).querySelector(".cursor");
   for (const end of ["x1", "x2"]) cursor.setAttribute(end, chosen.dataset.x);
-  panels[nth].querySelector("output").textContent =
+  taken(nth).querySelector("output").textContent =
     (next + 1) + "/" + rows.length + "  " +
     [...chosen.cells].map((cell) => cell.textContent).join("  ");
 }
 
 /** The table, with the two that conflict. */
 function conflict(nth, other) {
-  panels[nth].querySelector("details").open = true;
+  taken(nth).querySelector("details").open = true;
   if (other === undefined) return;
   const row = rowsOf(nth)[Number(other)];
   row.classList.add("conflicts");
-  panels[nth].querySelector("output").textContent += "  ⇄  " + row.cells[2].textContent;
+  taken(nth).querySelector("output").textContent += "  ⇄  " + row.cells[2].textContent;
 }
 
 document.addEventListener("keydown", (event) => {
   if (event.altKey || event.ctrlKey || event.metaKey) return;
+  // The arrows move the slider that has the focus.
+  if (event.target instanceof HTMLInputElement && !/^[1-9]$/.test(event.key)) return;
   const steps = { ArrowRight: 1, ArrowLeft: -1, PageDown: 10, PageUp: -10 };
   const rows = rowsOf(active).length;
   if (event.key in steps) show(active, at[active] + steps[event.key]);
@@ -59,8 +81,14 @@ document.addEventListener("keydown", (event) => {
 
 panels.forEach((panel, nth) => {
   panel.addEventListener("focusin", () => activate(nth, false));
+  panel.addEventListener("input", (event) => leaveOut(nth, Number(event.target.value)));
   panel.addEventListener("click", (event) => {
     activate(nth, false);
+    const left = event.target.closest(".leave-out li");
+    if (left !== null) {
+      panel.querySelector(".leave-out input").value = left.dataset.take;
+      return leaveOut(nth, Number(left.dataset.take));
+    }
     const row = event.target.closest("tbody tr");
     if (row !== null) return show(nth, rowsOf(nth).indexOf(row));
     const button = event.target.closest("button");
@@ -76,7 +104,7 @@ panels.forEach((panel, nth) => {
 
 /** The picture as a file of its own, with its style in it. */
 function save(panel, name) {
-  const svg = panel.querySelector(".scroll > svg").cloneNode(true);
+  const svg = panel.querySelector(".take:not([hidden]) .scroll > svg").cloneNode(true);
   const style = document.createElementNS("http://www.w3.org/2000/svg", "style");
   style.textContent = document.querySelector("style").textContent + "svg{background:var(--ground)}";
   svg.prepend(style);

@@ -31,8 +31,14 @@ section.panel.loses { border-left-color: var(--red); border-left-style: dashed; 
 section.panel.holds { border-left-color: var(--green); }
 .head { display: flex; flex-wrap: wrap; gap: .25rem 1rem; align-items: baseline; }
 .outcome { font-weight: 600; }
-.loses .outcome { color: var(--red); }
-.holds .outcome { color: var(--green); }
+.take.loses .outcome { color: var(--red); }
+.take.holds .outcome { color: var(--green); }
+.leave-out { margin: .4rem 0; max-width: 110ch; font-size: .92rem; }
+.leave-out label { font-weight: 600; margin-right: .6rem; }
+.leave-out input { width: 14rem; vertical-align: middle; accent-color: var(--store); }
+.leave-out ol { margin: .3rem 0; padding-left: 2rem; }
+.leave-out li { cursor: pointer; }
+.leave-out li[aria-current] { font-weight: 600; text-decoration: underline; }
 .sentence { margin: .3rem 0; max-width: 95ch; }
 .verdicts { display: flex; flex-wrap: wrap; gap: .3rem; list-style: none; margin: .5rem 0;
   padding: 0; }
@@ -45,7 +51,7 @@ button.chip { cursor: pointer; }
 .controls { display: flex; gap: .5rem; align-items: center; flex-wrap: wrap; margin-top: .4rem; }
 .controls button { font: inherit; padding: .15rem .6rem; border: 1px solid var(--line);
   border-radius: 6px; background: var(--panel); color: var(--ink); cursor: pointer; }
-button:focus-visible,
+button:focus-visible, input:focus-visible,
 summary:focus-visible { outline: 2px solid var(--store); outline-offset: 1px; }
 output { min-height: 1.5em; flex: 1 1 20rem; font: .88rem ui-monospace, monospace; }
 details { margin-top: .4rem; }

@@ -58,6 +58,18 @@ function verdictList({ verdicts }: Story): string {
     .join(" | ");
 }
 
+/** Why invariants are unknown: those with one reason together. */
+function unknowns({ verdicts }: Pick<Story, "verdicts">): readonly string[] {
+  const byReason = new Map<string, string[]>();
+  for (const { id, why } of verdicts) {
+    if (why === undefined) continue;
+    const ids = byReason.get(why) ?? [];
+    ids.push(id);
+    byReason.set(why, ids);
+  }
+  return [...byReason].map(([why, ids]) => `${ids.join(" ")}: ${why}`);
+}
+
 /** All of it as lines of text. */
 export function summaryOf(story: Story): string[] {
   const { replay } = story;
@@ -68,6 +80,7 @@ export function summaryOf(story: Story): string[] {
   return [
     `verdict   ${verdictLine(story)}`,
     `checks    ${verdictList(story)}`,
+    ...unknowns(story).map((text, nth) => `${nth === 0 ? "unknown " : "        "}  ${text}`),
     ...sentences(story)
       .slice(0, 8)
       .map((text) => `          ${text}`),

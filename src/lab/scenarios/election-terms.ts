@@ -36,10 +36,12 @@ export const electionTermScenarios: readonly Scenario[] = [
   {
     id: 40,
     name: "leader-churn",
-    title: "The leader is killed every two TTLs for an hour; observers ask a replica that lags.",
+    title:
+      "The leader is killed every two TTLs, for three minutes (an hour under an armed fence with " +
+      "the seeds 1, 6, 11, …); observers ask a replica that lags.",
     options: { store: (world, network) => replicatedPair(world, network, { waiting: "queue" }) },
     async play(sim) {
-      // The fence has no part in it, and an hour takes seconds: seed 1 has one, as every fifth.
+      // The fence has no part in it, and an hour takes seconds: see the title.
       const isWhole = sim.resource.mode === "armed" && sim.world.seed % 5 === 1;
       await churn(sim, isWhole ? HOUR_MS : HOUR_MS / 20);
     },
@@ -58,7 +60,9 @@ interface Led {
 
 async function elect(sim: Simulation, client: Client): Promise<Led> {
   const { world, resource } = sim;
-  const term = await electionOf(client, { ttlMs: TTL_MS }).campaign();
+  world.history.add({ kind: "wait", key: "leader", client: client.process.name });
+  const { signal } = client.heard;
+  const term = await electionOf(client, { ttlMs: TTL_MS }).campaign({ signal });
   const about = { key: term.name, client: client.process.name, term: String(term.term) };
   world.history.add({ kind: "elected", ...about });
   const { name, token, holder, storeId } = term;
@@ -132,6 +136,7 @@ async function churn(sim: Simulation, forMs: number): Promise<void> {
     return { holdMs: isLate ? draws.between(TTL_MS, 2 * TTL_MS) : draws.between(0, 500) };
   };
   const kill = (): void => {
+    if (sim.isOver) return;
     const leader = leaderOf(sim);
     if (leader !== undefined) {
       leader.process.kill();

@@ -28,7 +28,7 @@ export const lookLockScenarios: readonly Scenario[] = [
     play: (sim) => tell(sim, () => dieBetween(sim), 2_000_000),
     check(result) {
       // Nobody has the name, so nothing is written, and no fence is of any use.
-      mustBreak(result, [], ["I11"]);
+      mustBreak(result, ["I11"]);
       mustLose(result, []);
       const [a, b] = result.of("grant");
       const broken = result.of("end").find(({ why }) => why === "broken");

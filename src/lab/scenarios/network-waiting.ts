@@ -26,7 +26,8 @@ const MOST_REQUESTS = 6;
 /** One waiter of a herd: takes the lease, holds it for a moment, gives it back. */
 async function takeTurn(sim: Simulation, client: Simulation["clients"][number]): Promise<void> {
   const { process, tenure } = client;
-  const lease = await tenure.acquire("job", { ttl: HERD_TTL_MS, wait: "1h" });
+  const { signal } = client.heard;
+  const lease = await tenure.acquire("job", { ttl: HERD_TTL_MS, wait: "1h", signal });
   await process.point("holds");
   await process.sleep(5);
   await lease.release();

@@ -1,6 +1,6 @@
 /** Plays a scenario, and lists them all. */
-import { Simulation } from "../simulation.js";
-import type { FenceMode } from "../resource.js";
+import { judgeClients } from "../checkers/clients.js";
+import { Simulation, type SimulationOptions } from "../simulation.js";
 import { clockJumpScenarios } from "./clock-jumps.js";
 import { clockRedlockScenarios } from "./clock-redlock.js";
 import { electionTermScenarios } from "./election-terms.js";
@@ -63,15 +63,27 @@ function inOrder(...groups: readonly (readonly Scenario[])[]): readonly Scenario
   return groups.flat().sort((a, b) => (place(a) === place(b) ? 0 : place(a) - place(b)));
 }
 
-/** One run. The same seed gives the same run. */
+/**
+ * One run. The same seed gives the same run. Settings come before the scenario's own, so that it
+ * can be played with something that is wrong on purpose.
+ */
 export async function play(
   scenario: Scenario,
-  settings: { readonly seed: number; readonly fence: FenceMode },
+  settings: SimulationOptions,
 ): Promise<ScenarioResult> {
-  const sim = new Simulation({ ...settings, ...scenario.options });
+  const sim = new Simulation({ ...scenario.options, ...settings });
   await scenario.play(sim);
+  return resultOf(scenario, sim);
+}
+
+/** What has come of a run so far. */
+export function resultOf(scenario: Scenario, sim: Simulation): ScenarioResult {
+  const outcome = sim.outcome();
+  const { violations, tested } = judgeClients(sim);
   return {
-    ...sim.outcome(),
+    ...outcome,
+    violations: [...outcome.violations, ...violations],
+    tested,
     scenario: scenario.name,
     sim,
     of: (...kinds) => sim.world.history.of(...kinds),

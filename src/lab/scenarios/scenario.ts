@@ -24,6 +24,8 @@ export interface Scenario {
 export interface ScenarioResult extends Outcome {
   readonly scenario: string;
   readonly sim: Simulation;
+  /** Invariants of which this run could have shown a breach, beyond what its facts show to be. */
+  readonly tested: ReadonlySet<InvariantId>;
   /** Facts of one kind, in order. */
   of<K extends FactKind>(...kinds: readonly K[]): readonly EventOf<K>[];
 }

@@ -111,11 +111,14 @@ async function wait(sim: Simulation, way: string, cancelMs = Infinity): Promise<
   };
   const waiting = async (): Promise<void> => {
     await world.pass(COMES_MS);
+    world.history.add({ kind: "wait", key: "job", client: "W" });
     try {
       await WAYS[way]!(client, controller.signal, () => {
+        world.history.add({ kind: "served", key: "job", client: "W" });
         return world.pass(GRANTED_BY_MS - world.nowMs);
       });
     } catch (caught) {
+      world.history.add({ kind: "gave-up", key: "job", client: "W" });
       error = caught;
     }
   };

@@ -7,7 +7,7 @@ import { EXIT } from "../../exit-codes.js";
 import { print, printJson, say } from "../../output.js";
 import { writeReport } from "./plan.js";
 import { html } from "../../../lab/report/html.js";
-import { checkHistory, readHistory, type BadLine } from "../../../lab/report/recorded.js";
+import { checkHistory, readHistory, UNRECORDED, type BadLine } from "../../../lab/report/recorded.js";
 import type { Reported } from "../../../lab/report/reported.js";
 import { timeline } from "../../../lab/report/timeline.js";
 
@@ -60,7 +60,8 @@ async function run(args: readonly string[]): Promise<number> {
   const violations = checkHistory(events, { tokensMayRepeat });
   const lastMs = duration(values.last, "--last");
   const shown = lastMs === undefined ? {} : { lastMs };
-  const reported: Reported = { scenario: path.basename(file), events, violations, ...shown };
+  const about = { scenario: path.basename(file), unasked: UNRECORDED };
+  const reported: Reported = { ...about, events, violations, ...shown };
   if (values.html !== undefined) writeReport(values.html, "--html", html([reported]));
   const isWrong = violations.length > 0;
   if (json) printJson({ history: file, facts: events.length, ok: !isWrong, violations });

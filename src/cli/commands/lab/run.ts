@@ -8,8 +8,9 @@ import { html } from "../../../lab/report/html.js";
 import { mermaid } from "../../../lab/report/mermaid.js";
 import { reportedOf, type Reported } from "../../../lab/report/reported.js";
 import { timeline } from "../../../lab/report/timeline.js";
-import { play } from "../../../lab/scenarios/play.js";
-import type { Scenario, ScenarioResult } from "../../../lab/scenarios/scenario.js";
+import { examine, type Examined } from "../../../lab/scenarios/examine.js";
+import { reportedWithout } from "../../../lab/scenarios/leave-out.js";
+import type { Scenario } from "../../../lab/scenarios/scenario.js";
 
 const HELP = `Plays a scenario with the real code in a simulated world, and draws what happened.
 
@@ -23,7 +24,8 @@ flags
   --fence MODE    none: every write is taken; naive: a token below the highest written is refused;
                   armed (the default): the fence of this library
   --seed N        what the run is made of, 0 to 4294967295; default 1
-  --html FILE     write a page with the same seed under all three fences, side by side
+  --html FILE     write a page with the same seed under all three fences, below each other, and
+                  each again without one of its faults: a slider chooses which
   --mermaid       print a Mermaid sequence diagram instead of the timeline
   --history FILE  write what happened as lines of JSON, which tenure lab check reads
   --json          print the outcome as one line of JSON
@@ -44,8 +46,8 @@ async function run(args: readonly string[]): Promise<number> {
   const { values, operands } = parse(args, FLAGS);
   const scenario = scenarioOperand(operands, "tenure lab run SCENARIO [flags]");
   const [fence, seed] = [fenceFlag(values.fence), seedFlag(values.seed)];
-  const result = await play(scenario, { seed, fence });
-  const wrong = complaintOf(scenario, result);
+  const result = await examine(scenario, { seed, fence });
+  const { wrong } = result;
   if (values.history !== undefined) {
     writeReport(values.history, "--history", result.sim.world.history.toJsonLines());
   }
@@ -54,7 +56,7 @@ async function run(args: readonly string[]): Promise<number> {
     if (values.json !== true) say(`wrote ${values.html}`);
   }
   const reported = reportedOf(result, scenario.title);
-  if (values.json === true) printJson(outcomeOf(result, wrong));
+  if (values.json === true) printJson(outcomeOf(result));
   else if (values.mermaid === true) print(mermaid(reported).trimEnd());
   else print(timeline(reported, { width: process.stdout.columns ?? 100 }).trimEnd());
   if (wrong === undefined) return EXIT.ok;
@@ -63,9 +65,9 @@ async function run(args: readonly string[]): Promise<number> {
 }
 
 /** What `--json` prints. */
-function outcomeOf(result: ScenarioResult, wrong: string | undefined): Record<string, unknown> {
+function outcomeOf(result: Examined): Record<string, unknown> {
   const { scenario, seed, fence, grants, faults, lostUpdates, staleRefused } = result;
-  const { violations, traceHash, simulatedMs } = result;
+  const { violations, traceHash, simulatedMs, wrong } = result;
   const asExpected = wrong === undefined;
   return {
     ...{ scenario, seed, fence, grants, faults, lostUpdates, staleRefused, violations, traceHash },
@@ -75,29 +77,18 @@ function outcomeOf(result: ScenarioResult, wrong: string | undefined): Record<st
   };
 }
 
-/** The same seed under each fence. */
+/** The same seed under each fence, and for each without one fault after the other. */
 async function panels(
   scenario: Scenario,
   seed: number,
-  played: ScenarioResult,
+  played: Examined,
 ): Promise<readonly Reported[]> {
   const all: Reported[] = [];
   for (const fence of FENCES) {
-    const result = fence === played.fence ? played : await play(scenario, { seed, fence });
-    all.push(reportedOf(result, scenario.title));
+    const result = fence === played.fence ? played : await examine(scenario, { seed, fence });
+    all.push(await reportedWithout(scenario, { seed, fence }, result));
   }
   return all;
-}
-
-/** What the scenario says of a run that did not go as it must. */
-function complaintOf(scenario: Scenario, result: ScenarioResult): string | undefined {
-  try {
-    scenario.check(result);
-    return undefined;
-  } catch (error) {
-    if (!(error instanceof Error) || error.name !== "ScenarioFailure") throw error;
-    return error.message;
-  }
 }
 
 /** The verb. */
