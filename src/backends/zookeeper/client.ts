@@ -59,6 +59,15 @@ export interface ZkSession {
   /** Fresh, in one round trip. */
   nodes(paths: readonly string[], call: Call): Promise<readonly (Node | undefined)[]>;
   commit(changes: readonly Change[], call: Call): Promise<Committed>;
+  /** And in the same round trip how many children `path` has right after, where that is told. */
+  commitAndCount(
+    changes: readonly Change[],
+    path: string,
+    call: Call,
+  ): Promise<{
+    readonly committed: Committed;
+    readonly children: Promise<number | undefined>;
+  }>;
 }
 
 /** Opens sessions at one ensemble. */

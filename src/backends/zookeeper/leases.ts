@@ -201,30 +201,33 @@ export class Leases {
   }
 
   async #acquire(place: Place, call: Call): Promise<{ grant: Grant } | { held: Held }> {
+    const { places } = this.#parts;
+    const { name } = place.request;
     for (;;) {
       // A try that is refused writes nothing: it looks first, and believes only a fresh refusal.
-      if (!place.mayStand) {
+      // Where this process was the last to leave there is nothing to look for.
+      if (!place.mayStand && !places.wasLeft(name)) {
         const line = await place.line(call, false);
         const isBusy = line.length > 0 && (await place.line(call, true)).length > 0;
         if (isBusy) {
-          const held = await this.#look(place.session, place.request.name, call);
+          const held = await this.#look(place.session, name, call);
           if (held === null) continue;
-          this.#parts.places.remove(place);
+          places.remove(place);
           return { held };
         }
       }
       const wasThere = place.node !== undefined;
-      await place.take(call);
-      const standing = await place.standing(call, wasThere);
+      const isAlone = await place.take(call);
+      const standing = isAlone ? "first" : await place.standing(call, wasThere);
       if (standing === "first") return { grant: this.#grant(place) };
       if (standing === "absent") {
         place.forget();
         continue;
       }
       await place.remove(call);
-      const held = await this.#look(place.session, place.request.name, call);
+      const held = await this.#look(place.session, name, call);
       if (held === null) continue;
-      this.#parts.places.remove(place);
+      places.remove(place);
       return { held };
     }
   }

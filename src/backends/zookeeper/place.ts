@@ -46,6 +46,8 @@ export interface PlaceParts {
   readonly leases: string;
   readonly faults: Faults;
   readonly timers: Timers;
+  /** Told after a node of this name was deleted: whether nobody was in line then. */
+  readonly left: (name: string, nobody: boolean) => void;
 }
 
 /** The attempt of one holder. */
@@ -110,15 +112,18 @@ export class Place {
     return readLine(this.session, this.folder, call, fresh);
   }
 
-  /** Makes our node, or finds the one that an unanswered `create` has made. */
-  async take(call: Call): Promise<OwnNode> {
+  /**
+   * Makes our node, or finds the one that an unanswered `create` has made. Answers whether it was
+   * the only one of its folder when it had just been made, and so the first: false where this is
+   * not known.
+   */
+  async take(call: Call): Promise<boolean> {
+    let children: number | undefined;
     while (this.#node === undefined) {
       if (this.#unsure) await this.#recover(call);
-      if (this.#node !== undefined) break;
-      const created = await this.#create(call);
-      if (created !== undefined) this.#node = created;
+      if (this.#node === undefined) children = await this.#create(call);
     }
-    return this.#node;
+    return children === 1;
   }
 
   /** Where our node stands. `fresh`: after whatever had happened when the call began. */
@@ -201,14 +206,16 @@ export class Place {
     if (token !== undefined && token !== node.czxid) return "not-held";
     const wasDeleting = this.#deleting;
     this.#deleting = true;
-    const { ok } = await this.session.commit(
+    const { committed, children } = await this.session.commitAndCount(
       [{ kind: "delete", path: node.path, version: -1 }],
+      this.folder,
       call,
     );
+    void children.then((left) => this.#parts.left(this.request.name, left === 0));
     this.#deleting = false;
     this.end();
     // Gone already: by our own delete, where one was not answered, else by another hand.
-    return ok || wasDeleting ? "released" : "not-held";
+    return committed.ok || wasDeleting ? "released" : "not-held";
   }
 
   /** Nothing stands any more. */
@@ -219,7 +226,8 @@ export class Place {
     this.onEnd?.();
   }
 
-  async #create(call: Call): Promise<OwnNode | undefined> {
+  /** Answers how many nodes the folder had right after ours was made, where it was. */
+  async #create(call: Call): Promise<number | undefined> {
     const child: Change = {
       kind: "create",
       path: `${this.folder}/${this.#prefix}`,
@@ -234,14 +242,15 @@ export class Place {
       mode: "container",
     };
     for (const changes of [[child], [folder, child]]) {
-      const committed = await this.#commit(changes, call);
-      if (committed === undefined) return undefined;
+      const answer = await this.#commit(changes, call);
+      if (answer === undefined) return undefined;
+      const { committed, children } = answer;
       if (committed.ok) {
         // All that one transaction makes bears its number.
         const czxid = committed.done.find((made) => made?.stat !== undefined)?.stat?.czxid;
-        const made = ownNode(committed.done.at(-1), czxid);
-        this.#unsure = made === undefined;
-        return made;
+        this.#node = ownNode(committed.done.at(-1), czxid);
+        this.#unsure = this.#node === undefined;
+        return children;
       }
       if (committed.why !== "no-node") break;
     }
@@ -252,13 +261,13 @@ export class Place {
   async #commit(
     changes: readonly Change[],
     call: Call,
-  ): Promise<Awaited<ReturnType<ZkSession["commit"]>> | undefined> {
+  ): Promise<Awaited<ReturnType<ZkSession["commitAndCount"]>> | undefined> {
     const { faults } = this.#parts;
     this.#unsure = true;
     try {
-      const committed = await this.session.commit(changes, call);
+      const answer = await this.session.commitAndCount(changes, this.folder, call);
       this.#unsure = false;
-      return committed;
+      return answer;
     } catch (error) {
       if (faults.isLost(error) && !call.signal.aborted) return undefined;
       if (!faults.isLost(error)) this.#unsure = false;

@@ -4,14 +4,25 @@ import { UnavailableError } from "../../core/errors.js";
 import type { ZkSession } from "./client.js";
 import { Place, type PlaceParts } from "./place.js";
 
+/** Names that are remembered as left. */
+const MOST_LEFT = 1_000;
+
 /** The sessions that were opened for leases, and the places under them. */
 export class Places {
   readonly #parts: PlaceParts;
+  /** Names whose last contender was one of this process, the longest ago first. */
+  readonly #left = new Set<string>();
   readonly #sessions = new Map<string, ZkSession>();
   readonly #places = new Map<string, Place>();
 
-  constructor(parts: PlaceParts) {
-    this.#parts = parts;
+  constructor(parts: Omit<PlaceParts, "left">) {
+    const left = (name: string, nobody: boolean): void => {
+      this.#left.delete(name);
+      if (!nobody) return;
+      this.#left.add(name);
+      if (this.#left.size > MOST_LEFT) this.#left.delete(this.#left.values().next().value!);
+    };
+    this.#parts = { ...parts, left };
   }
 
   get sessions(): readonly ZkSession[] {
@@ -34,6 +45,14 @@ export class Places {
       this.#places.delete(key);
       place.end();
     }
+  }
+
+  /**
+   * Whether nobody was in line when this process left it last: a guess, good for one attempt. One
+   * that fails tells what has become of it when it leaves in turn.
+   */
+  wasLeft(name: string): boolean {
+    return this.#left.delete(name);
   }
 
   find(name: string, holder: string): Place | undefined {

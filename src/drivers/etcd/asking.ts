@@ -1,7 +1,8 @@
 /** One question to the cluster, put to one member after the other until one has answered. */
 import { OutcomeUnknownError, UnavailableError } from "../../core/errors.js";
-import type { Clock, Timer, Timers } from "../../core/clock.js";
-import { NoAnswer, type Answer, type Endpoint, type Exchange } from "./endpoint.js";
+import type { Clock } from "../../core/clock.js";
+import type { Due } from "./alarm.js";
+import type { Answer, Endpoint } from "./endpoint.js";
 import { isRefusal, refusalOf } from "./refusals.js";
 
 /** How a question is put. */
@@ -30,7 +31,6 @@ export interface Reply {
 /** The members, as a question sees them. */
 export interface Members {
   readonly clock: Clock;
-  readonly timers: Timers;
   readonly endpoints: readonly Endpoint[];
   /** The member to ask first. */
   readonly first: Endpoint;
@@ -44,6 +44,9 @@ export interface Members {
   renewLogin(): Promise<boolean>;
   /** Whether the answer comes from another cluster than those before. */
   isStranger(json: object): boolean;
+  /** Looks after a question when it is due, from now on, or no more. */
+  watchOver(question: Asking): void;
+  over(question: Asking): void;
 }
 
 const BACKEND = "etcd";
@@ -53,12 +56,15 @@ const LONGEST_WAIT_MS = 1_000;
 const ANSWERED_ALONE = ["/v3/lease/keepalive", "/v3/maintenance/status"];
 
 /** One question. */
-export class Asking {
+export class Asking implements Due {
+  /** When to look whether somebody else has to be asked. */
+  dueMs: number;
   readonly #client: Members;
   readonly #path: string;
   readonly #body: string;
   readonly #options: AskOptions;
-  readonly #running = new Set<Exchange>();
+  /** What abandons each request under way. */
+  readonly #running = new Set<() => void>();
   readonly #untilMs: number;
   /** The member that was asked last. */
   #last: Endpoint | undefined;
@@ -67,31 +73,33 @@ export class Asking {
   #failed = 0;
   #waitMs: number;
   #isLoose = false;
-  #loggedIn = false;
+  /** A new login for this question. One is enough: with a second refusal it is wrong. */
+  #login: "none" | "under way" | "done" = "none";
   #isSettled = false;
   /** What each member did not do it for, by name. */
-  readonly #failures = new Map<string, string>();
+  #failures: Map<string, string> | undefined;
   #cause: unknown;
-  #timer: Timer | undefined;
   #resolve: (reply: Reply) => void = () => undefined;
   #reject: (error: Error) => void = () => undefined;
 
-  constructor(client: Members, path: string, body: string, options: AskOptions) {
+  /** @param untilMs when to give up, on the monotonic clock */
+  constructor(client: Members, path: string, body: string, options: AskOptions, untilMs: number) {
     this.#client = client;
     this.#path = path;
     this.#body = body;
     this.#options = options;
     this.#lookedMs = client.clock.monotonicMs();
-    this.#untilMs = this.#lookedMs + options.timeoutMs;
+    this.#untilMs = untilMs;
     this.#waitMs = client.patienceMs;
+    this.dueMs = Math.min(this.#lookedMs + this.#waitMs, untilMs);
   }
 
   run(): Promise<Reply> {
     return new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
+      this.#client.watchOver(this);
       this.#askAt(this.#client.first);
-      this.#setTimer();
     });
   }
 
@@ -100,29 +108,41 @@ export class Asking {
     this.#giveUp("the client was closed");
   }
 
+  /**
+   * Silence: the next member is asked as well, or the only one on a new connection. A member that
+   * answers others meanwhile is slow, not silent: to ask everything twice would make it slower.
+   */
+  look(nowMs: number): void {
+    if (nowMs >= this.#untilMs) return this.#giveUp();
+    const isSlow = this.#running.size > 0 && (this.#last?.servedMs ?? 0) >= this.#lookedMs;
+    // Until it is logged in anew, nobody answers anything else.
+    const isWaiting = isSlow || this.#login === "under way";
+    this.#lookedMs = nowMs;
+    // While a leader is being elected requests are dropped in silence, also by good members.
+    this.#waitMs = Math.min(2 * this.#waitMs, LONGEST_WAIT_MS);
+    this.dueMs = Math.min(nowMs + this.#waitMs, this.#untilMs);
+    if (!isWaiting) this.#askAnother();
+  }
+
   #askAt(endpoint: Endpoint): void {
     const client = this.#client;
     const sentMs = client.clock.monotonicMs();
     this.#last = endpoint;
-    const exchange = endpoint.post(this.#path, this.#body, client.headers());
-    this.#running.add(exchange);
-    exchange.answer.then(
-      (answer) => {
-        this.#running.delete(exchange);
-        if (this.#isSettled) return;
+    const abandon = endpoint.post(this.#path, this.#body, client.headers(), {
+      answered: (answer) => {
+        this.#running.delete(abandon);
         client.answered(client.clock.monotonicMs() - sentMs);
         this.#take(endpoint, answer);
       },
-      (error: unknown) => {
-        this.#running.delete(exchange);
-        if (this.#isSettled) return;
-        if (!(error instanceof NoAnswer)) return this.#settle(() => this.#reject(error as Error));
+      failed: (error) => {
+        this.#running.delete(abandon);
         if (error.wasSent) this.#isLoose = true;
         this.#cause = error.cause;
         this.#next(endpoint, error.message);
         if (this.#failed >= client.endpoints.length && this.#running.size === 0) this.#giveUp();
       },
-    );
+    });
+    this.#running.add(abandon);
   }
 
   #take(endpoint: Endpoint, { status, text }: Answer): void {
@@ -140,10 +160,16 @@ export class Asking {
       case "compacted":
         return this.#answer({ body: {}, refused: kind });
       case "login":
-        if (this.#loggedIn) break;
-        this.#loggedIn = true;
+        if (this.#login !== "none") break;
+        this.#login = "under way";
         this.#client.renewLogin().then(
-          (isNew) => (isNew ? this.#askAt(endpoint) : this.#refuse(what, false)),
+          (isNew) => {
+            this.#login = "done";
+            // Given up meanwhile, as certainly not done: then it must not be sent any more.
+            if (this.#isSettled) return;
+            if (isNew) this.#askAt(endpoint);
+            else this.#refuse(what, false);
+          },
           (error: Error) => this.#refuse(error.message, !isFinal(error)),
         );
         return;
@@ -182,31 +208,12 @@ export class Asking {
    * election may be under way, and the timer asks again.
    */
   #next(endpoint: Endpoint, what: string): void {
+    this.#failures ??= new Map();
     this.#failures.set(endpoint.name, what);
     this.#failed += 1;
     this.#client.avoid(endpoint);
     const { length } = this.#client.endpoints;
     if (this.#failed < length) this.#askAt(this.#client.first);
-  }
-
-  /**
-   * Silence: the next member is asked as well, or the only one on a new connection. A member that
-   * answers others meanwhile is slow, not silent: to ask everything twice would make it slower.
-   */
-  #setTimer(): void {
-    const leftMs = this.#untilMs - this.#client.clock.monotonicMs();
-    this.#timer?.cancel();
-    this.#timer = this.#client.timers.after(Math.max(0, Math.min(this.#waitMs, leftMs)), () => {
-      if (this.#isSettled) return;
-      const nowMs = this.#client.clock.monotonicMs();
-      if (nowMs >= this.#untilMs) return this.#giveUp();
-      const isSlow = this.#running.size > 0 && (this.#last?.servedMs ?? 0) >= this.#lookedMs;
-      this.#lookedMs = nowMs;
-      // While a leader is being elected requests are dropped in silence, also by good members.
-      this.#waitMs = Math.min(2 * this.#waitMs, LONGEST_WAIT_MS);
-      if (!isSlow) this.#askAnother();
-      this.#setTimer();
-    });
   }
 
   #askAnother(): void {
@@ -218,7 +225,7 @@ export class Asking {
 
   #giveUp(why = "no quorum, or out of reach"): void {
     const each = this.#client.endpoints.map(
-      ({ name }) => `${name}: ${this.#failures.get(name) ?? "no answer"}`,
+      ({ name }) => `${name}: ${this.#failures?.get(name) ?? "no answer"}`,
     );
     this.#refuse(`${why} (${each.join("; ")})`, true, this.#cause);
   }
@@ -239,8 +246,8 @@ export class Asking {
   #settle(tell: () => void): void {
     if (this.#isSettled) return;
     this.#isSettled = true;
-    this.#timer?.cancel();
-    for (const exchange of this.#running) exchange.abandon();
+    this.#client.over(this);
+    for (const abandon of this.#running) abandon();
     this.#running.clear();
     tell();
   }

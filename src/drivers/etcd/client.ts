@@ -8,6 +8,7 @@
 import { ArgumentTypeError, UnavailableError } from "../../core/errors.js";
 import type { Clock, Timers } from "../../core/clock.js";
 import { etcdAddress, type EtcdAccess } from "./address.js";
+import { Alarm } from "./alarm.js";
 import { Asking, type AskOptions, type Members, type Reply } from "./asking.js";
 import { Endpoint } from "./endpoint.js";
 import { isRefusal, refusalOf } from "./refusals.js";
@@ -34,12 +35,13 @@ const USUAL_TIMES = 4;
 const LOGIN_MS = 5_000;
 /** Requests under way at a time, but for urgent ones. */
 const MOST_AT_ONCE = 64;
+const ABOUT = { backend: "etcd" };
 
 /** A client of one cluster. To be closed. */
 export class EtcdClient implements Members {
-  readonly timers: Timers;
   readonly clock: Clock;
   readonly endpoints: readonly Endpoint[];
+  readonly #alarm: Alarm;
   readonly #login: { readonly name: string; readonly password: string } | undefined;
   readonly #running = new Set<{ end(): void }>();
   readonly #slots: Slots;
@@ -56,8 +58,8 @@ export class EtcdClient implements Members {
     this.endpoints = hosts.map((host) => new Endpoint(host, tls));
     this.#login =
       user === undefined || password === undefined ? undefined : { name: user, password };
-    this.timers = runtime.timers;
     this.#slots = new Slots(runtime.timers, MOST_AT_ONCE);
+    this.#alarm = new Alarm(runtime.clock, runtime.timers);
     this.clock = runtime.clock;
   }
 
@@ -68,33 +70,30 @@ export class EtcdClient implements Members {
    * @throws OutcomeUnknownError when it may have.
    */
   async ask(path: string, body: object, options: AskOptions): Promise<Reply> {
+    const { during, timeoutMs, isUrgent = false } = options;
     this.#checkOpen();
-    if (options.isUrgent === true) return this.#ask(path, body, options);
-    const sinceMs = this.clock.monotonicMs();
-    const entering = this.#slots.enter(options.timeoutMs);
+    const untilMs = this.clock.monotonicMs() + timeoutMs;
+    const entering = isUrgent || this.#slots.enter(timeoutMs);
     if (!(typeof entering === "boolean" ? entering : await entering)) {
-      throw new UnavailableError(`cannot ${options.during}: too much was under way to send it`, {
-        backend: "etcd",
-      });
+      throw new UnavailableError(`cannot ${during}: too much was under way to send it`, ABOUT);
     }
     try {
+      if (this.#login !== undefined && this.#token === undefined) await this.#logIn();
+      // Closed, or late, while it waited: nothing was sent.
       this.#checkOpen();
-      const timeoutMs = options.timeoutMs - (this.clock.monotonicMs() - sinceMs);
-      return await this.#ask(path, body, { ...options, timeoutMs });
+      if (this.clock.monotonicMs() >= untilMs) {
+        throw new UnavailableError(`cannot ${during}: no time was left to send it`, ABOUT);
+      }
+      const text = JSON.stringify(body);
+      return await this.#run(new Asking(this, `/v3/${path}`, text, options, untilMs));
     } finally {
-      this.#slots.leave();
+      if (!isUrgent) this.#slots.leave();
     }
   }
 
-  async #ask(path: string, body: object, options: AskOptions): Promise<Reply> {
-    if (this.#login !== undefined && this.#token === undefined) await this.#logIn();
-    const asking = new Asking(this, `/v3/${path}`, JSON.stringify(body), options);
+  #run(asking: Asking): Promise<Reply> {
     this.#running.add(asking);
-    try {
-      return await asking.run();
-    } finally {
-      this.#running.delete(asking);
-    }
+    return asking.run();
   }
 
   /**
@@ -139,7 +138,17 @@ export class EtcdClient implements Members {
     this.#isClosed = true;
     this.#slots.close();
     for (const one of [...this.#running]) one.end();
+    this.#alarm.close();
     for (const endpoint of this.endpoints) endpoint.close();
+  }
+
+  watchOver(question: Asking): void {
+    this.#alarm.add(question);
+  }
+
+  over(question: Asking): void {
+    this.#alarm.delete(question);
+    this.#running.delete(question);
   }
 
   get first(): Endpoint {
@@ -186,23 +195,17 @@ export class EtcdClient implements Members {
   async #logInNow(): Promise<void> {
     this.#token = undefined;
     const options = { during: "log in", isRead: true, timeoutMs: LOGIN_MS } as const;
-    const asking = new Asking(this, "/v3/auth/authenticate", JSON.stringify(this.#login), options);
-    this.#running.add(asking);
-    try {
-      const { body } = await asking.run();
-      const { token } = body as { readonly token?: string };
-      this.#token = token;
-    } finally {
-      this.#running.delete(asking);
-    }
+    const untilMs = this.clock.monotonicMs() + LOGIN_MS;
+    const login = JSON.stringify(this.#login);
+    const { body } = await this.#run(
+      new Asking(this, "/v3/auth/authenticate", login, options, untilMs),
+    );
+    this.#token = (body as { readonly token?: string }).token;
   }
 
   #checkOpen(): void {
     if (!this.#isClosed) return;
-    throw new UnavailableError("this client of etcd is closed", {
-      backend: "etcd",
-      retryable: false,
-    });
+    throw new UnavailableError("this client of etcd is closed", { ...ABOUT, retryable: false });
   }
 }
 

@@ -21,10 +21,10 @@ export class NoAnswer extends Error {
   }
 }
 
-/** A request under way. `abandon` ends it; its answer is then never settled. */
-export interface Exchange {
-  readonly answer: Promise<Answer>;
-  abandon(): void;
+/** Who asked: told once, of one or the other, unless the request was abandoned. */
+export interface Asker {
+  answered(answer: Answer): void;
+  failed(error: NoAnswer): void;
 }
 
 /** One member. */
@@ -43,20 +43,39 @@ export class Endpoint {
     this.#agent = this.#newAgent();
   }
 
-  /** Sends one request. */
-  post(path: string, body: string, headers: Readonly<Record<string, string>>): Exchange {
-    const { request, isSent } = this.#request(path, body, headers, this.#agent);
-    const answer = new Promise<Answer>((resolve, reject) => {
+  /** Sends one request. Answers what abandons it. */
+  post(
+    path: string,
+    body: string,
+    headers: Readonly<Record<string, string>>,
+    asker: Asker,
+  ): () => void {
+    const sending = this.#send(path, body, headers, this.#agent);
+    const { request } = sending;
+    let isOver = false;
+    request.once("response", (response: IncomingMessage) => {
       let text = "";
-      request.once("response", (response: IncomingMessage) => {
-        response.setEncoding("utf8");
-        response.on("data", (part: string) => (text += part));
-        response.once("end", () => resolve({ status: response.statusCode ?? 0, text }));
-        response.once("error", (error) => reject(new NoAnswer(error, true)));
+      response.setEncoding("utf8");
+      response.on("data", (part: string) => (text += part));
+      response.once("end", () => {
+        if (isOver) return;
+        isOver = true;
+        asker.answered({ status: response.statusCode ?? 0, text });
       });
-      request.once("error", (error) => reject(new NoAnswer(error, isSent())));
+      response.once("error", failed);
     });
-    return { answer, abandon: () => void request.destroy() };
+    // Also once it was abandoned: then nobody is told.
+    request.on("error", failed);
+    return () => {
+      isOver = true;
+      request.destroy();
+    };
+
+    function failed(error: Error): void {
+      if (isOver) return;
+      isOver = true;
+      asker.failed(new NoAnswer(error, sending.isSent));
+    }
   }
 
   /**
@@ -70,7 +89,7 @@ export class Endpoint {
     onLine: (line: string) => void,
     onEnd: (error: Error | undefined) => void,
   ): () => void {
-    const { request } = this.#request(path, body, headers, this.#newAgent(false));
+    const { request } = this.#send(path, body, headers, this.#newAgent(false));
     let isOver = false;
     let rest = "";
     const end = (error: Error | undefined): void => {
@@ -88,7 +107,7 @@ export class Endpoint {
       response.once("end", () => end(undefined));
       response.once("error", end);
     });
-    request.once("error", end);
+    request.on("error", end);
     return () => {
       isOver = true;
       request.destroy();
@@ -115,32 +134,40 @@ export class Endpoint {
       : new HttpsAgent({ ...options, ...this.#tls });
   }
 
-  #request(
+  #send(
     path: string,
     body: string,
     headers: Readonly<Record<string, string>>,
     agent: HttpAgent,
-  ): { readonly request: ClientRequest; readonly isSent: () => boolean } {
+  ): Sending {
     const { host, port } = this.#host;
     const send = this.#tls === undefined ? httpRequest : httpsRequest;
-    const length = Buffer.byteLength(body);
     const request = send({
       ...{ host, port, path, agent, method: "POST" },
-      headers: { "Content-Type": "application/json", "Content-Length": length, ...headers },
+      headers: {
+        "Content-Type": "application/json",
+        "Content-Length": Buffer.byteLength(body),
+        ...headers,
+      },
     });
-    let isConnected = false;
+    const sending: Sending = { request, isSent: false };
     request.once("socket", (socket) => {
-      if (!socket.connecting) isConnected = true;
+      if (!socket.connecting) sending.isSent = true;
       // With TLS nothing is sent before the handshake is through.
       else
         socket.once(
           this.#tls === undefined ? "connect" : "secureConnect",
-          () => (isConnected = true),
+          () => (sending.isSent = true),
         );
     });
-    // An abandoned request fails, and nobody listens any more.
-    request.on("error", () => undefined);
     request.end(body);
-    return { request, isSent: () => isConnected };
+    return sending;
   }
+}
+
+/** A request on its way. */
+interface Sending {
+  readonly request: ClientRequest;
+  /** Whether the member may have it. */
+  isSent: boolean;
 }

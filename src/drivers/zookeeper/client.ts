@@ -183,15 +183,44 @@ export class ZookeeperSession {
    * @throws ConnectionLostError, SessionGoneError, ZookeeperReplyError for other refusals.
    */
   async commit(changes: readonly WantedChange[], call: Call): Promise<Committed> {
+    return this.#settled(this.#session.request(this.#operation(changes), call));
+  }
+
+  /**
+   * As `commit`, and in the same round trip how many children `path` has right after it: undefined
+   * where there is no such node, or that answer was lost.
+   */
+  async commitAndCount(
+    changes: readonly WantedChange[],
+    path: string,
+    call: Call,
+  ): Promise<{
+    readonly committed: Committed;
+    readonly children: Promise<number | undefined>;
+  }> {
+    let children: Promise<number | undefined> = Promise.resolve(undefined);
+    const asking = async (): Promise<readonly Changed[]> => {
+      const operation = this.#operation(changes);
+      const [done, folder] = await this.#session.requestThen(operation, getData(path, false), call);
+      children = folder.then((node) => node?.stat.children);
+      return done;
+    };
+    return { committed: await this.#settled(asking()), children };
+  }
+
+  #operation(changes: readonly WantedChange[]): Operation<readonly Changed[]> {
     const whole = changes.map((one): Change =>
       one.kind === "create" ? { ...one, access: this.#access } : one,
     );
     const [first] = whole;
+    if (whole.length > 1 || first === undefined || first.kind === "check") return multi(whole);
+    const one = change(first);
+    return { ...one, read: (from) => [one.read(from)] };
+  }
+
+  async #settled(done: Promise<readonly Changed[]>): Promise<Committed> {
     try {
-      if (whole.length === 1 && first !== undefined && first.kind !== "check") {
-        return { ok: true, done: [await this.#session.request(change(first), call)] };
-      }
-      return { ok: true, done: await this.#session.request(multi(whole), call) };
+      return { ok: true, done: await done };
     } catch (error) {
       const why = error instanceof ZookeeperReplyError ? REFUSALS.get(error.code) : undefined;
       if (why === undefined) throw error;

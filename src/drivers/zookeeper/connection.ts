@@ -82,6 +82,16 @@ export class Connection {
     return this.#post(this.#pending, writer, (from) => operation.read(from));
   }
 
+  /** What `send` sends in here leaves together. */
+  together<R>(send: () => R): R {
+    this.#socket.cork();
+    try {
+      return send();
+    } finally {
+      this.#socket.uncork();
+    }
+  }
+
   /** Prolongs the session. */
   ping(): Promise<void> {
     const writer = new JuteWriter().int(XID.ping).int(PING_CODE);

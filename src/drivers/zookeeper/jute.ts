@@ -6,49 +6,60 @@
  */
 
 const EMPTY = Buffer.alloc(0);
+const LENGTH_BYTES = 4;
+/** Most requests are shorter. */
+const FIRST_ROOM = 512;
 /** An ensemble with a great many names answers with a long list; more than this is no answer. */
 const LONGEST_FRAME = 64 * 1024 * 1024;
 
-/** Writes one record. */
+/** Writes one record, with room in front for its length. */
 export class JuteWriter {
-  readonly #parts: Buffer[] = [];
+  #bytes: Buffer = Buffer.allocUnsafe(FIRST_ROOM);
+  #at = LENGTH_BYTES;
 
   int(value: number): this {
-    const bytes = Buffer.allocUnsafe(4);
-    bytes.writeInt32BE(value);
-    return this.#add(bytes);
+    this.#makeRoom(4);
+    this.#at = this.#bytes.writeInt32BE(value, this.#at);
+    return this;
   }
 
   long(value: bigint): this {
-    const bytes = Buffer.allocUnsafe(8);
-    bytes.writeBigInt64BE(value);
-    return this.#add(bytes);
+    this.#makeRoom(8);
+    this.#at = this.#bytes.writeBigInt64BE(value, this.#at);
+    return this;
   }
 
   bool(value: boolean): this {
-    return this.#add(Buffer.from([value ? 1 : 0]));
+    this.#makeRoom(1);
+    this.#at = this.#bytes.writeInt8(value ? 1 : 0, this.#at);
+    return this;
   }
 
   buffer(value: Uint8Array): this {
-    this.int(value.length);
-    return this.#add(Buffer.from(value));
+    this.int(value.length).#makeRoom(value.length);
+    this.#bytes.set(value, this.#at);
+    this.#at += value.length;
+    return this;
   }
 
   text(value: string): this {
-    return this.buffer(Buffer.from(value, "utf8"));
-  }
-
-  /** What was written, with its length in front: one frame. */
-  frame(): Buffer {
-    const body = Buffer.concat([EMPTY, ...this.#parts]);
-    const head = Buffer.allocUnsafe(4);
-    head.writeInt32BE(body.length);
-    return Buffer.concat([head, body]);
-  }
-
-  #add(bytes: Buffer): this {
-    this.#parts.push(bytes);
+    const length = Buffer.byteLength(value, "utf8");
+    this.int(length).#makeRoom(length);
+    this.#at += this.#bytes.write(value, this.#at, "utf8");
     return this;
+  }
+
+  /** What was written, with its length in front: one frame. The last call of a writer. */
+  frame(): Buffer {
+    this.#bytes.writeInt32BE(this.#at - LENGTH_BYTES, 0);
+    return this.#bytes.subarray(0, this.#at);
+  }
+
+  #makeRoom(length: number): void {
+    if (this.#at + length <= this.#bytes.length) return;
+    const larger = Buffer.allocUnsafe(2 * (this.#at + length));
+    larger.set(this.#bytes.subarray(0, this.#at));
+    this.#bytes = larger;
   }
 }
 

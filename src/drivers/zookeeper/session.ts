@@ -90,6 +90,23 @@ export class Session {
     return this.#sent(connection, connection.send(operation));
   }
 
+  /**
+   * As `request`, with a question that is sent right after it, on the same connection, and so
+   * answered as of then or later. Its answer is undefined where it was refused or lost.
+   */
+  async requestThen<R, Q>(
+    operation: Operation<R>,
+    question: Operation<Q>,
+    call: Call,
+  ): Promise<readonly [answer: R, then: Promise<Q | undefined>]> {
+    const connection = await this.#connected(call);
+    const [answer, then] = connection.together(() => [
+      connection.send(operation),
+      connection.send(question).catch(() => undefined),
+    ]);
+    return [await this.#sent(connection, answer), then];
+  }
+
   /** As `request`, for what may be asked twice: once more on each new connection. */
   async ask<R>(operation: Operation<R>, call: Call): Promise<R> {
     return this.#insist(call, (connection) => connection.send(operation));
@@ -101,7 +118,9 @@ export class Session {
     call: Call,
   ): Promise<{ [I in keyof R]: PromiseSettledResult<R[I]> }> {
     return this.#insist(call, async (connection) => {
-      const all = operations.map((operation: Operation<unknown>) => connection.send(operation));
+      const all = connection.together(() =>
+        operations.map((operation: Operation<unknown>) => connection.send(operation)),
+      );
       const settled = await Promise.allSettled(all);
       for (const one of settled) {
         if (one.status === "rejected" && isOfSession(one.reason)) throw one.reason;

@@ -11,6 +11,7 @@ import { consulFence } from "../../../src/fences/consul/open.js";
 import { bearer } from "../../fences/bearers.js";
 import { consulProgram, startConsul, type ConsulServer } from "../../servers/consul.js";
 import { describeOptional, mustFind } from "../../servers/find.js";
+import { reasonOf } from "./bench.js";
 import { freePort } from "../../servers/free-port.js";
 
 const ROOT = "5f7a3f0e-9b0e-4b8e-8d53-0f2f7f6a1c11";
@@ -25,13 +26,13 @@ describeOptional(consulProgram, "consul backend behind ACLs", () => {
   });
   afterAll(() => server.dispose());
 
-  /** A token with these rules. */
-  async function tokenFor(rules: string): Promise<string> {
+  /** A token with these rules, and its public id. */
+  async function makeToken(rules: string): Promise<{ SecretID: string; AccessorID: string }> {
     const name = `p${Math.random().toString(36).slice(2)}`;
     await server.call("PUT", "acl/policy", { Name: name, Rules: rules });
-    const { SecretID } = await server.call("PUT", "acl/token", { Policies: [{ Name: name }] });
-    return SecretID as string;
+    return server.call("PUT", "acl/token", { Policies: [{ Name: name }] });
   }
+  const tokenFor = async (rules: string): Promise<string> => (await makeToken(rules)).SecretID;
   const KEYS = 'key_prefix "tenure/" { policy = "write" }';
   const SESSIONS = 'session_prefix "" { policy = "write" }';
 
@@ -66,6 +67,20 @@ describeOptional(consulProgram, "consul backend behind ACLs", () => {
       expect(JSON.stringify(error) + String((error as Error).stack)).not.toContain(token);
     }
     await opened.close();
+  });
+
+  it("tells a holder whose token was taken away, by its deadline, and what it does next", async () => {
+    const { SecretID: token, AccessorID: id } = await makeToken(`${KEYS} ${SESSIONS}`);
+    const locks = await connect(consul(server.url, { token }));
+    const lease = await locks.acquire("revoked", { ttl: "10s" });
+    await server.call("DELETE", `acl/token/${id}`);
+    const refused = { family: "unavailable", retryable: false };
+    await expect(lease.renew()).rejects.toMatchObject(refused);
+    await expect(locks.acquire("another", { wait: "60s" })).rejects.toThrow(/ACL token/);
+    const lost = await reasonOf(lease.signal);
+    expect(lost).toMatchObject({ reason: "deadline" });
+    expect(JSON.stringify(lost) + String(lost)).not.toContain(token);
+    await locks.close().catch(() => undefined);
   });
 
   it("refuses a TTL below the minimum, its own or the servers', and names it", async () => {

@@ -9,6 +9,7 @@ import { etcd, type EtcdOptions } from "../../../src/backends/etcd/open.js";
 import { connect } from "../../../src/connect.js";
 import { GuaranteeError, OutcomeUnknownError, UnavailableError } from "../../../src/core/errors.js";
 import { etcdAddress } from "../../../src/drivers/etcd/address.js";
+import { etcdClient } from "../../../src/drivers/etcd/open.js";
 import { faultProxy } from "../../../src/testing/fault-proxy.js";
 import { certificate, certificateKey } from "../../servers/certificate.js";
 import { etcdProgram, startEtcd, type EtcdServer } from "../../servers/etcd.js";
@@ -297,6 +298,48 @@ describe("a refusal after silence", () => {
     expect(await client.ask("kv/txn", {}, options)).toMatchObject({ isLoose: false });
     const gone = clientOn(["127.0.0.1:1", good]);
     expect(await gone.ask("kv/txn", {}, options)).toMatchObject({ isLoose: false });
+  });
+
+  it("while it logs in anew nothing else is asked, and nothing is sent once it was given up", async () => {
+    const txns: (string | undefined)[] = [];
+    const held: (() => void)[] = [];
+    let logins: "quick" | "held" | "slow" = "quick";
+    const server = createServer(({ url, headers }, response) => {
+      const answer = (text: string, status = 200): void =>
+        void response.writeHead(status).end(text);
+      if (url === "/v3/auth/authenticate") {
+        const grant = answer.bind(undefined, JSON.stringify({ token: logins }));
+        if (logins === "held") held.push(grant);
+        // Longer than a silent member is waited for: passwords take their time to be checked.
+        else setTimeout(grant, logins === "slow" ? 700 : 0);
+      } else if (url === "/v3/kv/range") answer("{}");
+      else {
+        txns.push(headers.authorization);
+        if (headers.authorization === "slow") answer('{"succeeded":true}');
+        else answer('{"error":"etcdserver: invalid auth token","code":16}', 401);
+      }
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    onTestFinished(() => {
+      server.closeAllConnections();
+      server.close();
+    });
+    const { port } = server.address() as AddressInfo;
+    const client = etcdClient([`127.0.0.1:${port}`], { user: "me", password: SECRET });
+    onTestFinished(() => client.close());
+
+    await client.ask("kv/range", {}, { during: "test", timeoutMs: 5_000, isRead: true });
+    logins = "held";
+    const given = client.ask("kv/txn", {}, { during: "test", timeoutMs: 600 });
+    await expect(given).rejects.toMatchObject({ family: "unavailable", retryable: true });
+    await eventually("a login under way", () => held.length > 0);
+    for (const grant of held) grant();
+    await client.ask("kv/range", {}, { during: "test", timeoutMs: 5_000, isRead: true });
+    expect(txns).toEqual(["quick"]);
+    logins = "slow";
+    const asked = client.ask("kv/txn", {}, { during: "test", timeoutMs: 10_000 });
+    expect(await asked).toMatchObject({ body: { succeeded: true }, isLoose: false });
+    expect(txns).toEqual(["quick", "held", "slow"]);
   });
 
   it("nothing can come any more once the client is closed, and nothing is sent", async () => {

@@ -144,6 +144,25 @@ describeOn(zookeeperProgram, "lines of a zookeeper server", () => {
     expect(await nodesOf(handOn(server.url), name)).toHaveLength(1);
   });
 
+  it("is refused a name that another took since it left it, and leaves nothing", async () => {
+    const name = freshName();
+    const [backend, other] = [await openOn(server.url), await openOn(server.url)];
+    const [request, others] = [await requester(backend), await requester(other)];
+    const hand = handOn(server.url);
+    const first = await take(backend, request(name));
+    await backend.release([first], call());
+    const held = await take(other, others(name));
+    for (let tries = 0; tries < 3; tries++) {
+      const answer = await backend.acquire(request(name), call());
+      expect(answer).toMatchObject({ held: { holder: held.holder, token: held.token } });
+      expect(await nodesOf(hand, name)).toHaveLength(1);
+    }
+    await other.release([held], call());
+    expect((await take(backend, request(name))).token).toBeGreaterThan(held.token);
+    // The fourth node: the name was free when it left, so its first try did not look. The next did.
+    expect(await nodesOf(hand, name)).toEqual([expect.stringMatching(/~0000000003$/)]);
+  });
+
   it("keeps one watch for each waiter, and none of those who left (case 24)", async () => {
     const name = freshName();
     const backend = await openOn(server.url);
