@@ -114,40 +114,36 @@ export function* takeJob(taker: Taker): Script<Taking> {
 }
 
 /**
- * As a take goes mostly: two statements. Jobs are seen in the second as they were when it began,
+ * As a take goes mostly: one statement. It locks a line that is free and that nobody has locked, so
+ * that several takes at once come to several lines. Jobs are seen in it as they were when it began,
  * so what it changes is looked at again as it is, and where that is another state nothing comes of
  * it but a token that nobody gets.
  */
 function* takeAtOnce({ queue, holder, worker, leaseMs, maxTries }: Taker): Script<
   TakenJob | undefined
 > {
-  const [free] = yield new Shortcut(sql`SELECT job_key FROM ${own("queue_key")}
-    WHERE queue = ${queue} AND ready_ms <= ${now}
-    ORDER BY ready_ms LIMIT 1 ${forChangeSkipLocked}`);
-  if (free === undefined) return undefined;
-  const key = textOf(free["job_key"]);
-  const next = nextTokenHere(scopeOf(queue, key));
+  const next = nextTokenHere(sql`${scopeOf(queue, "")} || head.job_key`);
   const [row] = yield new Shortcut(sql`WITH line AS (
-      SELECT 1 AS free FROM ${own("queue_key")} WHERE queue = ${queue} AND job_key = ${key}
-        AND ready_ms <= ${now} ${forChangeSkipLocked}),
+      SELECT job_key FROM ${own("queue_key")} WHERE queue = ${queue} AND ready_ms <= ${now}
+      ORDER BY ready_ms LIMIT 1 ${forChangeSkipLocked}),
     head AS (
-      SELECT j.seq FROM line, ${own("queue_job")} j
-      WHERE j.queue = ${queue} AND j.job_key = ${key} AND j.state = 'waiting'
-      ORDER BY j.seq LIMIT 1),
+      SELECT line.job_key, first.seq FROM line CROSS JOIN LATERAL (
+        SELECT j.seq FROM ${own("queue_job")} j WHERE j.queue = ${queue}
+          AND j.job_key = line.job_key AND j.state = 'waiting' ORDER BY j.seq LIMIT 1) first),
     counter AS (
-      UPDATE ${own("queue_counter")} SET token = ${next.token}
-      WHERE slot = ${next.slot} AND EXISTS (SELECT 1 FROM head) RETURNING token),
+      UPDATE ${own("queue_counter")} SET token = ${next.token} FROM head
+      WHERE slot = ${next.slot} RETURNING token),
     job AS (
       UPDATE ${own("queue_job")} j SET tries = j.tries + 1, token = counter.token
       FROM head, counter WHERE j.seq = head.seq AND j.state = 'waiting' AND j.due_ms <= ${now}
-        AND j.tries < ${maxTries} RETURNING j.seq, j.id, j.payload, j.tries, j.token)
+        AND j.tries < ${maxTries} RETURNING j.job_key, j.seq, j.id, j.payload, j.tries, j.token)
     UPDATE ${own("queue_key")} k SET holder = ${holder}, worker = ${worker}, token = job.token,
       seq = job.seq, ready_ms = ${now} + ${leaseMs}, until_ms = ${now} + ${leaseMs}
-    FROM job WHERE k.queue = ${queue} AND k.job_key = ${key}
-    RETURNING job.seq, job.id, job.payload, job.tries, job.token`);
+    FROM job WHERE k.queue = ${queue} AND k.job_key = job.job_key
+    RETURNING job.job_key, job.seq, job.id, job.payload, job.tries, job.token`);
   if (row === undefined) return undefined;
   return {
-    key,
+    key: textOf(row["job_key"]),
     seq: bigintOf(row["seq"]),
     id: textOf(row["id"]),
     payload: textOf(row["payload"]),

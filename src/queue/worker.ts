@@ -23,43 +23,62 @@ export interface WorkParts<K extends QueueDialect> {
   readonly closing: AbortSignal;
 }
 
-/** Resolves when the signal has aborted and nothing runs any more. */
+/**
+ * Resolves when the signal has aborted and nothing runs any more.
+ *
+ * One take at a time while there is nothing to do. While each finds a job, twice as many are asked
+ * for at once the next time, up to what may run: a take is a commit, and waits for a disk.
+ */
 export async function workOff<K extends QueueDialect>(parts: WorkParts<K>): Promise<void> {
   const { runtime, terms, closing } = parts;
   const { signal: stop, unlisten } = eitherOf(terms.signal, closing);
   const running = new Set<Promise<void>>();
   let resting: Rest | undefined;
   let ends = 0;
+  let most = 1;
   const rest = async (ms: number): Promise<void> => {
     resting = restFor(runtime, ms, stop);
     await resting.over;
   };
+  /** Its job runs as soon as it is there, whatever becomes of others that were asked for. */
+  const takeOne = async (): Promise<Taken<K>> => {
+    const next = await takeNext(parts);
+    if (next.job === null) return next;
+    const done = runJob(next.job, parts).finally(() => {
+      running.delete(done);
+      ends += 1;
+      // Its key may have a further job.
+      resting?.end();
+    });
+    running.add(done);
+    return next;
+  };
   try {
     while (!stop.aborted) {
-      if (running.size >= terms.concurrency) {
+      const free = terms.concurrency - running.size;
+      if (free === 0) {
         await Promise.race(running);
         continue;
       }
       const before = ends;
-      const next = await takeNext(parts);
-      if (next.job === null) {
-        // A job that ended meanwhile may have been in the way of the next of its key.
-        if (ends > before) continue;
-        await rest(Math.min(jittered(runtime, terms.pollMs), Math.max(1, next.inMs ?? Infinity)));
-        continue;
-      }
-      const done = runJob(next.job, parts).finally(() => {
-        running.delete(done);
-        ends += 1;
-        // Its key may have a further job.
-        resting?.end();
-      });
-      running.add(done);
+      const taken = await allOf(Array.from({ length: Math.min(free, most) }, takeOne));
+      const none = taken.filter(({ job }) => job === null);
+      most = none.length === 0 ? Math.min(2 * most, terms.concurrency) : 1;
+      // A job that ended meanwhile may have been in the way of the next of its key.
+      if (none.length < taken.length || ends > before) continue;
+      const inMs = Math.min(...none.map((next) => next.inMs ?? Infinity));
+      await rest(Math.min(jittered(runtime, terms.pollMs), Math.max(1, inMs)));
     }
   } finally {
     unlisten();
     await Promise.all(running);
   }
+}
+
+/** Waits for all, also where one fails. */
+async function allOf<R>(answers: readonly Promise<R>[]): Promise<R[]> {
+  await Promise.allSettled(answers);
+  return await Promise.all(answers);
 }
 
 async function takeNext<K extends QueueDialect>({ take, terms }: WorkParts<K>): Promise<Taken<K>> {

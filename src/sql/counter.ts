@@ -10,10 +10,10 @@
 import { toToken, type FencingToken } from "../core/token.js";
 import { bigintOf } from "./reading.js";
 import { insertNew, type Script } from "./script.js";
-import { forUpdate, now, own, sql, type SqlPiece } from "./statement.js";
+import { byDialect, forUpdate, now, own, raw, sql, type SqlPiece } from "./statement.js";
 import { column, type TableShape } from "./tables.js";
 
-/** Grants of names in different slots do not wait for each other's commit. */
+/** Grants of names in different slots do not wait for each other's commit. A power of two. */
 const SLOTS = 32;
 
 /** The table; to stand in a pattern's plan. */
@@ -36,9 +36,15 @@ export function* nextToken(table: string, name: string): Script<FencingToken> {
   return token;
 }
 
-/** As {@link nextToken}, within a statement: the counter's slot, and what to set `token` to. */
-export function nextTokenHere(name: string): { readonly slot: number; readonly token: SqlPiece } {
-  return { slot: slotOf(name), token: sql`GREATEST(token + 1, ${now} * 1000)` };
+/**
+ * As {@link nextToken}, within a statement of Postgres: the counter's slot, and what to set `token`
+ * to. The name may be one that only the statement knows.
+ */
+export function nextTokenHere(name: SqlPiece): {
+  readonly slot: SqlPiece;
+  readonly token: SqlPiece;
+} {
+  return { slot: slotHere(name), token: sql`GREATEST(token + 1, ${now} * 1000)` };
 }
 
 /** The token after `last`, not below a time in microseconds. */
@@ -46,11 +52,22 @@ export function later(last: bigint, floor: bigint): FencingToken {
   return toToken(last >= floor ? last + 1n : floor);
 }
 
-/** FNV-1a over the code units: the same in every process. */
-function slotOf(name: string): number {
+/** The slot of a name, the same in every process. */
+function slotOf(name: string): SqlPiece {
+  const number = sql`${fnv1a(name) % SLOTS}`;
+  return byDialect({ sqlite: number, mysql: number, postgres: slotHere(sql`${name}`) });
+}
+
+/** The hash is one that no version of the server changes. */
+function slotHere(name: SqlPiece): SqlPiece {
+  return sql`(get_byte(sha256(convert_to(${name}, 'UTF8')), 0) & ${raw(String(SLOTS - 1))})`;
+}
+
+/** Over the code units. */
+function fnv1a(name: string): number {
   let hash = 0x811c9dc5;
   for (let i = 0; i < name.length; i++) {
     hash = Math.imul(hash ^ name.charCodeAt(i), 0x01000193) >>> 0;
   }
-  return hash % SLOTS;
+  return hash;
 }
