@@ -7,7 +7,7 @@ export type Reply = string | number | null | readonly Reply[];
 /** An error that the server answered with. */
 class ReplyError extends Error {}
 
-const ANSWER_WITHIN_MS = 5_000;
+const ANSWER_WITHIN_MS = 15_000;
 
 /** Sends one command on a connection of its own. */
 export function sendCommand(port: number, args: readonly (string | number)[]): Promise<Reply> {

@@ -2,9 +2,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { createClient } from "redis";
-import { afterEach } from "vitest";
+import { afterEach, expect, onTestFinished } from "vitest";
+import { Keys } from "../../../src/backends/redis/keys.js";
+import { lineScripts } from "../../../src/backends/redis/line-scripts.js";
 import { redis, type RedisClient, type RedisSettings } from "../../../src/backends/redis/open.js";
-import type { Backend, Call } from "../../../src/core/backend.js";
+import type { Backend, Call, Grant } from "../../../src/core/backend.js";
 import type { TenureEvent } from "../../../src/core/events.js";
 import type { Runtime } from "../../../src/core/runtime.js";
 import { Tenure, type TenureOptions } from "../../../src/core/tenure.js";
@@ -89,17 +91,65 @@ export function bench(): Bench {
   };
 }
 
-/** Resolves once `isSo`; rejects when that takes longer than `limitMs`. */
+/** Resolves once `isSo`; rejects when that takes so long that it never will. */
 export async function until(
   what: string,
   isSo: () => boolean | Promise<boolean>,
-  limitMs = 5_000,
+  limitMs = 30_000,
 ): Promise<void> {
   for (const from = performance.now(); performance.now() - from < limitMs; ) {
     if (await isSo()) return;
     await sleep(5);
   }
   throw new Error(`waited ${limitMs} ms for ${what}`);
+}
+
+/** The most that one pause of this process counts, milliseconds. */
+const MOST_PER_TICK_MS = 50;
+
+/**
+ * Time in which this process ran since the call, milliseconds: for bounds from above, which say
+ * nothing of the store while the process that looks stands still.
+ */
+export function running(): () => number {
+  let [ranMs, lastMs] = [0, performance.now()];
+  const tick = (): number => {
+    const nowMs = performance.now();
+    ranMs += Math.min(nowMs - lastMs, MOST_PER_TICK_MS);
+    lastMs = nowMs;
+    return ranMs;
+  };
+  const timer = setInterval(tick, 5);
+  onTestFinished(() => clearInterval(timer));
+  return tick;
+}
+
+/** KEYS lease: lets its holder's time begin in an hour. */
+const STAND_STILL = `
+local raw = redis.call('HGETALL', KEYS[1])
+for i = 1, #raw, 2 do
+  local since, rest = string.match(raw[i + 1], '^(%d+)( .*)$')
+  if rest then
+    redis.call('HSET', KEYS[1], raw[i], string.format('%.0f', since + 3.6e9) .. rest)
+    return 1
+  end
+end
+`;
+
+/** Releases a lease that somebody waits for, and lets the offer stand for an hour from the start. */
+export async function releaseToStandingOffer(
+  port: number,
+  { name, holder, token }: Grant,
+): Promise<void> {
+  const raw = new Redis(port);
+  const [lease, line, waiters] = new Keys("tenure:").ofQueue(name);
+  const replies = await raw
+    .multi()
+    .eval(lineScripts(false).release, 3, lease, line, waiters, holder, `${token}`, "any")
+    .eval(STAND_STILL, 1, lease)
+    .exec();
+  raw.disconnect();
+  expect(replies).toEqual([[null, 1], [null, 1]]);
 }
 
 /** How many wait for a name, by the store's account. */

@@ -17,7 +17,7 @@ describeOn(redisProgram, "redis backend when the store is early, or its answer t
     await before.write((cell) => cell.set(1));
 
     await redis.command("PEXPIRE", "tenure:{early}", 1);
-    const second = await two.acquire("early", { wait: 10_000 });
+    const second = await two.acquire("early", { wait: 30_000 });
     expect(second.token).toBeGreaterThan(first.token);
     const after = await accounts.arm(second, "account");
     const seen = await after.read((cell) => cell.get());
@@ -39,12 +39,12 @@ describeOn(redisProgram, "redis backend when the store is early, or its answer t
     await (await far.acquire("first")).release();
 
     cable.hold("reply");
-    const late = far.tryAcquire("late", { ttl: 1_000 }).then(
+    const late = far.tryAcquire("late", { ttl: 5_000 }).then(
       () => "granted",
       (error: unknown) => error,
     );
     await until("the grant in the store", async () => (await near.inspect("late")) !== null);
-    const next = await near.acquire("late", { wait: 10_000 });
+    const next = await near.acquire("late", { wait: 30_000 });
     await cable.heal();
     const error = await late;
     expect(error).toBeInstanceOf(UnavailableError);

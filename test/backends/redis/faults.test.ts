@@ -17,15 +17,20 @@ describeOn(redisProgram, "redis backend when things go wrong", () => {
   it.each(libraries)("tells the holder in time when the server freezes (case 1, %s)", async (library) => {
     const redis = await server(startRedis());
     const locks = await tenure(redis.port, { library });
+    const ttl = 6_000;
     const sentMs = performance.now();
-    const lease = await locks.acquire("frozen", { ttl: 2_000 });
+    // Of two timers that are late after a pause the one due first still comes first.
+    const atTtl = new Promise<string>((tell) => setTimeout(tell, ttl, "the TTL was over"));
+    const lease = await locks.acquire("frozen", { ttl });
     await redis.freeze();
-    await new Promise((resolve) => lease.signal.addEventListener("abort", resolve));
+    const told = new Promise<string>((tell) =>
+      lease.signal.addEventListener("abort", () => tell("the holder was told")),
+    );
+    expect(await Promise.race([told, atTtl])).toBe("the holder was told");
     const tookMs = performance.now() - sentMs;
     expect(lease.signal.reason).toBeInstanceOf(LeaseLostError);
     expect(lease.signal.reason).toMatchObject({ reason: "deadline" });
-    expect(tookMs).toBeGreaterThan(1_000);
-    expect(tookMs).toBeLessThanOrEqual(2_000);
+    expect(tookMs).toBeGreaterThan(ttl / 2);
     await until("the deadline", () => lease.state === "lost");
     expect(() => lease.assertHeld()).toThrow(LeaseLostError);
     await redis.thaw();
@@ -35,10 +40,11 @@ describeOn(redisProgram, "redis backend when things go wrong", () => {
     const redis = await server(startRedis());
     const cable = await proxy(redis.port);
     const locks = await tenure(cable.port);
-    const lease = await locks.acquire("flaky", { ttl: 4_000 });
+    const lease = await locks.acquire("flaky", { ttl: 20_000 });
     cable.refuse();
     cable.cut();
-    await until("a failed renewal", () => events.some(({ type }) => type === "unknown"));
+    await expect(lease.renew()).rejects.toThrow();
+    expect(events.map(({ type }) => type)).toContain("unknown");
     expect(lease.state).toBe("unknown");
     await cable.heal();
     await until("a renewal", () => events.some(({ type }) => type === "renewed"));
@@ -54,12 +60,10 @@ describeOn(redisProgram, "redis backend when things go wrong", () => {
       const redis = await server(startRedis());
       const cable = await proxy(redis.port);
       const [cut, other] = [await tenure(cable.port), await tenure(redis.port)];
-      const lease = await cut.acquire("cut", { ttl: 1_000 });
+      const lease = await cut.acquire("cut", { ttl: 3_000 });
       cable.silence(direction);
-      const sentMs = performance.now();
-      const next = await other.acquire("cut", { wait: 5_000 });
-      // With replies lost, renewals still arrive until the holder has stopped by itself.
-      expect(performance.now() - sentMs).toBeLessThan(3_500);
+      // With replies lost, renewals still arrive, and must end when the holder stops by itself.
+      const next = await other.acquire("cut", { wait: 30_000 });
       expect(lease.state).toBe("lost");
       expect(next.token).toBeGreaterThan(lease.token);
     },
@@ -69,7 +73,7 @@ describeOn(redisProgram, "redis backend when things go wrong", () => {
     const redis = await server(startRedis());
     const cable = await proxy(redis.port);
     const [lossy, other] = [await backend(cable.port), await backend(redis.port)];
-    const request = { name: "lost reply", holder: "me", ttlMs: 5_000 };
+    const request = { name: "lost reply", holder: "me", ttlMs: 60_000 };
     // Loads the script: the lost reply is to be the grant, not NOSCRIPT.
     await lossy.acquire({ ...request, name: "warm" }, call);
     cable.silence("reply");
@@ -104,14 +108,19 @@ describeOn(redisProgram, "redis backend when things go wrong", () => {
     expect(await lease.release()).toBe("released");
     await flush();
     await (await waiting).release();
-    expect((await redis.calls()).get("eval")).toBeLessThanOrEqual(9);
+    // Seven steps and the signs of life between them, each once after a flush.
+    expect((await redis.calls()).get("eval")).toBeLessThanOrEqual(12);
+    await (await locks.acquire("flushed")).release();
+    await redis.command("CONFIG", "RESETSTAT");
+    for (let i = 0; i < 10; i++) await (await locks.acquire("flushed")).release();
+    expect((await redis.calls()).has("eval")).toBe(false);
   });
 
   it("calls a full memory unavailable, not held, and can still release (cases 28, 35)", async () => {
     const redis = await server(startRedis({ "maxmemory-policy": "noeviction" }));
     const locks = await tenure(redis.port);
-    const lease = await locks.acquire("full", { ttl: 5_000 });
-    const second = await locks.acquire("full 2", { ttl: 5_000 });
+    const lease = await locks.acquire("full", { ttl: 60_000 });
+    const second = await locks.acquire("full 2", { ttl: 60_000 });
     const waiting = locks.acquire("full 2");
     await until("a waiter", async () => (await locks.inspect("full 2"))?.waiters === 1);
     await redis.command("CONFIG", "SET", "maxmemory", 1);
@@ -130,7 +139,7 @@ describeOn(redisProgram, "redis backend when things go wrong", () => {
   it("calls a read-only server unavailable, and comes back to it (case 35)", async () => {
     const [redis, other] = [await server(startRedis()), await server(startRedis())];
     const locks = await tenure(redis.port);
-    const lease = await locks.acquire("read only", { ttl: 5_000 });
+    const lease = await locks.acquire("read only", { ttl: 60_000 });
     await redis.command("REPLICAOF", "127.0.0.1", other.port);
     await expect(locks.tryAcquire("more")).rejects.toThrow(/READONLY/);
     await expect(lease.renew()).rejects.toThrow(UnavailableError);
@@ -154,7 +163,7 @@ describeOn(redisProgram, "redis backend when things go wrong", () => {
     await redis.command("HSET", "tenure:{half}", "w12:x", "not ours");
     const names = ["text", "fine 1", "hash", "fine 2", "half"];
     const all = await Promise.allSettled(
-      names.map(async (name, i) => locks.acquire({ name, holder: `h${i}`, ttlMs: 5_000 }, call)),
+      names.map(async (name, i) => locks.acquire({ name, holder: `h${i}`, ttlMs: 60_000 }, call)),
     );
     for (const [i, name] of names.entries()) {
       const outcome = all[i]!;
@@ -176,9 +185,9 @@ describeOn(redisProgram, "redis backend when things go wrong", () => {
   it("tells an overwritten record as lost (case 5)", async () => {
     const redis = await server(startRedis());
     const locks = await tenure(redis.port);
-    const lease = await locks.acquire("overwritten", { ttl: 600 });
+    const lease = await locks.acquire("overwritten", { ttl: 60_000 });
     await redis.command("SET", "tenure:{overwritten}", "mine");
-    await new Promise((resolve) => lease.signal.addEventListener("abort", resolve));
+    await expect(lease.renew()).rejects.toBeInstanceOf(LeaseLostError);
     expect(lease.signal.reason).toMatchObject({ reason: "absent" });
   });
 

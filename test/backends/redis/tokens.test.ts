@@ -46,12 +46,12 @@ describeOn(redisProgram, "tokens and keys of the redis backend", () => {
       () => redis.command("DEL", "tenure:{lost}"),
       () => redis.restart(),
     ]) {
-      const lease = await locks.acquire("lost", { renew: false, wait: "10s" });
+      const lease = await locks.acquire("lost", { renew: false, wait: "30s" });
       expect(lease.token).toBeGreaterThan(last);
       last = lease.token;
       await lose();
     }
-    const lease = await locks.acquire("lost", { wait: "10s" });
+    const lease = await locks.acquire("lost", { wait: "30s" });
     expect(lease.token).toBeGreaterThan(last);
   });
 
@@ -110,7 +110,7 @@ describeOn(redisProgram, "tokens and keys of the redis backend", () => {
     const inOrder: bigint[] = [];
     const work = async (i: number): Promise<void> => {
       for (let turn = 0; turn < 10; turn++) {
-        const name = { ttl: 5_000, wait: 25_000 } as const;
+        const name = { ttl: 60_000, wait: 50_000 } as const;
         await clients[i % 8]!.hold("many", name, ({ token }) => void inOrder.push(token));
       }
     };

@@ -11,13 +11,12 @@ import type { AcquireRequest, Backend, Grant, Ticket } from "../../../src/core/b
 import type { Connection } from "../../../src/backends/redis/client.js";
 import { redisBackend } from "../../../src/backends/redis/index.js";
 import { Keys } from "../../../src/backends/redis/keys.js";
-import { lineScripts } from "../../../src/backends/redis/line-scripts.js";
 import { explainRedis } from "../../../src/drivers/redis/errors.js";
 import { openBesideRedis } from "../../../src/drivers/redis/open.js";
 import { platform } from "../../../src/platform/index.js";
 import { describeOn } from "../../servers/find.js";
 import { redisProgram, startRedis, type RedisServer } from "../../servers/redis.js";
-import { call, client } from "./bench.js";
+import { call, client, releaseToStandingOffer } from "./bench.js";
 
 const HOUR_MS = 3_600_000;
 const NAME = "zombie";
@@ -170,14 +169,7 @@ describeOn(redisProgram, "what comes to redis twice and late (zombie-commands, s
     const life = await lives[which]!();
     const grant = await taken(other, requestOf("other"));
     const ticket = await queued(other, "waiter");
-    // Offered, and made to stand for an hour before anybody can look.
-    const { release } = lineScripts(false);
-    const replies = await raw
-      .multi()
-      .eval(release, 3, LEASE, LINE, WAITERS, grant.holder, String(grant.token), "any")
-      .eval(STAND_STILL, 1, LEASE)
-      .exec();
-    expect(replies).toEqual([[null, 1], [null, 1]]);
+    await releaseToStandingOffer(server.port, grant);
     const offer = await ticket.turn(call.signal);
     if (offer === "gone") throw new Error("the waiter has no offer");
     await expectNoChange(life);
@@ -227,18 +219,6 @@ describeOn(redisProgram, "what comes to redis twice and late (zombie-commands, s
     }
   });
 });
-
-/** KEYS lease: lets its holder's time begin in an hour. */
-const STAND_STILL = `
-local raw = redis.call('HGETALL', KEYS[1])
-for i = 1, #raw, 2 do
-  local since, rest = string.match(raw[i + 1], '^(%d+)( .*)$')
-  if rest then
-    redis.call('HSET', KEYS[1], raw[i], string.format('%.0f', since + ${HOUR_MS * 1_000}) .. rest)
-    return 1
-  end
-end
-`;
 
 /** A connection that keeps what it sends, before it is sent; scripts as text. */
 function recorded(connection: Connection, sent: Command[]): Connection {
