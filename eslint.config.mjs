@@ -58,7 +58,7 @@ const ambientProperties = [
 ];
 
 export default tseslint.config(
-  { ignores: ["dist/", "node_modules/", "coverage/", ".verify/"] },
+  { ignores: ["dist/", "dist-*/", "node_modules/", "coverage/", ".verify/"] },
   {
     files: ["**/*.ts"],
     extends: [...tseslint.configs.recommendedTypeChecked],

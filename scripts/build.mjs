@@ -1,7 +1,7 @@
 // Builds the package: the library file by file with tsc, the command as one bundle per process.
 //   node scripts/build.mjs [--out DIR]     DIR defaults to dist
 import { spawnSync } from "node:child_process";
-import { chmodSync, existsSync, readFileSync, rmSync } from "node:fs";
+import { chmodSync, existsSync, mkdtempSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import path from "node:path";
 import { parseArgs } from "node:util";
@@ -9,9 +9,12 @@ import { build } from "esbuild";
 
 const root = path.resolve(import.meta.dirname, "..");
 const { values } = parseArgs({ options: { out: { type: "string", default: "dist" } } });
-const out = path.resolve(root, values.out);
+const target = path.resolve(root, values.out);
 
-rmSync(out, { recursive: true, force: true });
+// Written beside it and swapped in at the end: a build that fails leaves the last one as it was.
+const out = mkdtempSync(`${target}-`);
+chmodSync(out, 0o755);
+process.on("exit", () => rmSync(out, { recursive: true, force: true }));
 
 const tsc = createRequire(import.meta.url).resolve("typescript/bin/tsc");
 const compiled = spawnSync(
@@ -45,3 +48,6 @@ for (const [name, source] of Object.entries(processes)) {
   });
   chmodSync(outfile, 0o755);
 }
+
+rmSync(target, { recursive: true, force: true });
+renameSync(out, target);

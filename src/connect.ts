@@ -163,7 +163,8 @@ async function openUrl(
     .map((scheme) => `${scheme}:`)
     .join(" ");
   const colon = url.indexOf(":");
-  const scheme = url.slice(0, colon);
+  // As in every URL, in letters of either case.
+  const scheme = url.slice(0, Math.max(0, colon)).toLowerCase();
   const open = colon > 0 && Object.hasOwn(OPENERS, scheme) ? OPENERS[scheme] : undefined;
   if (open === undefined) {
     // A URL may carry a password: only its scheme is repeated.
@@ -172,7 +173,7 @@ async function openUrl(
     throw new ArgumentTypeError("url", shown, `a store URL (${schemes})${file}`);
   }
   return open(
-    { whole: url, rest: url.slice(colon + 1) },
+    { whole: scheme + url.slice(colon), rest: url.slice(colon + 1) },
     { runtime, ...(storeId === undefined ? {} : { storeId: checkName(storeId, "storeId") }) },
     endWithProcess === undefined ? {} : { endWithProcess },
   );

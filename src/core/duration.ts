@@ -46,8 +46,16 @@ function toMs(value: unknown, option: string): number {
 }
 
 function describe(min: number, max: number, limits: DurationLimits): string {
-  const parts = [min > 0 ? `at least ${min} ms` : limits.zero === true ? "0 or more" : "above 0"];
-  if (max < Number.MAX_SAFE_INTEGER) parts.push(`at most ${max} ms`);
+  const parts = [
+    min > 0 ? `at least ${written(min)}` : limits.zero === true ? "0 or more" : "above 0",
+  ];
+  if (max < Number.MAX_SAFE_INTEGER) parts.push(`at most ${written(max)}`);
   else if (limits.infinite !== true) parts.push("finite");
   return parts.join(" and ");
+}
+
+/** As a person would write it: `10s`, not 10000 ms. */
+function written(ms: number): string {
+  const unit = ["h", "m", "s"].find((one) => ms % UNITS[one]! === 0) ?? "ms";
+  return `${ms / UNITS[unit]!}${unit}`;
 }

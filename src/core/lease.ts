@@ -125,6 +125,8 @@ export class HeldLease<T extends FencingToken | undefined> implements Lease<T>, 
   #doubtedAt: Moment | undefined;
   #ending = false;
   #released = false;
+  /** How it came to be released. */
+  #over = "was released";
   #lost: LeaseLostError | undefined;
   #controller: AbortController | undefined;
   #releasing: Promise<"released" | "not-held"> | undefined;
@@ -197,7 +199,7 @@ export class HeldLease<T extends FencingToken | undefined> implements Lease<T>, 
     const wanted = parseDuration(minMs, "minMs", { zero: true });
     const left = this.remaining();
     if (this.#lost !== undefined) throw this.#lost;
-    if (this.#released) throw this.#error("released", "was released");
+    if (this.#released) throw this.#error("released", this.#over);
     if (left < wanted) {
       throw this.#error("deadline", `has ${Math.floor(left)} ms left, ${wanted} ms were wanted`);
     }
@@ -213,7 +215,7 @@ export class HeldLease<T extends FencingToken | undefined> implements Lease<T>, 
   async renew(): Promise<void> {
     this.look(now(this.#keeper.clock));
     if (this.#lost !== undefined) throw this.#lost;
-    if (this.#released) throw this.#error("released", "was released");
+    if (this.#released) throw this.#error("released", this.#over);
     if (this.#ending) throw this.#reason();
     await this.#keeper.renew(this);
   }
@@ -234,6 +236,7 @@ export class HeldLease<T extends FencingToken | undefined> implements Lease<T>, 
 
   /** Somebody else goes on with it: from here on this handle renews and releases nothing. */
   handOver(): void {
+    this.#over = "was handed over to another process (detach)";
     this.#released = true;
     this.#releasing = Promise.resolve("not-held");
   }

@@ -322,7 +322,7 @@ onStores(
       const within = async (): Promise<unknown> =>
         q.add(undefined as any, { key: "a", payload: 1 });
       await expect(within()).rejects.toThrow(TypeError);
-      await expect(q.take({ lease: 1 })).rejects.toThrow(/^lease must be at least 100 ms/);
+      await expect(q.take({ lease: 1 })).rejects.toThrow(/^lease must be at least 100ms/);
       await expect(q.work({} as any)).rejects.toThrow(/^handler must be a function/);
       await expect(q.work(() => 1, { concurrency: 0 })).rejects.toThrow(/^concurrency must be/);
       expect(await q.stats()).toMatchObject({ waiting: 0 });

@@ -35,6 +35,15 @@ function expectUnavailable(error: unknown, message: RegExp, retryable = false): 
   expect((error as UnavailableError).retryable).toBe(retryable);
 }
 
+test("the scheme of a URL may stand in capitals", async () => {
+  const path = join(temporaryFolder(), "Capitals.db");
+  const tenure = await connect(`SQLite:${path}`);
+  const lease = await tenure.acquire("a");
+  expect(await lease.release()).toBe("released");
+  await tenure.close();
+  expect(readdirSync(join(path, ".."))).toContain("Capitals.db");
+});
+
 test("each file that cannot serve has an error of its own that names it", async () => {
   const folder = temporaryFolder();
   const text = join(folder, "text.db");

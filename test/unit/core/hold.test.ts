@@ -226,6 +226,8 @@ describe("detach and adopt", () => {
     expect(await lease.release()).toBe("not-held");
     await lease[Symbol.asyncDispose]();
     await expect(lease.renew()).rejects.toBeInstanceOf(LeaseLostError);
+    await expect(lease.renew()).rejects.toThrow(/handed over to another process/);
+    expect(() => lease.assertHeld()).toThrow(/handed over to another process/);
     expect(() => a.detach(lease)).toThrow(LeaseLostError);
     expect(calls).toEqual([]);
     const adopted = await b.adopt(detached);

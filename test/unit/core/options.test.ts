@@ -172,6 +172,12 @@ describe("durations", () => {
     expect(parseDuration(text, "ttl")).toBe(ms);
   });
 
+  it("limits are told as people write them", () => {
+    const limits = { minMs: 1_500, maxMs: 31_536_000_000 };
+    expect(() => parseDuration(1, "ttl", limits)).toThrow(/at least 1500ms and at most 8760h/);
+    expect(() => parseDuration(1, "ttl", { minMs: 10_000 })).toThrow(/at least 10s and finite/);
+  });
+
   it("undefined is the default: 30 s, or the store's nearest", async () => {
     const { a } = await rig();
     expect((await a.acquire("x", {})).ttlMs).toBe(30_000);
