@@ -97,7 +97,7 @@ export interface PartitionGroup<
    * `signal` aborts, or the group is closed: after all works have ended. The group is closed then.
    *
    * @throws What a work throws that was neither revoked nor lost, once the others have ended: they
-   *   are revoked. What ended the group.
+   *   are revoked. What ended the group. TypeError for bad arguments, and for a second work.
    */
   run(work: PartitionWork<P>, options?: { readonly signal?: AbortSignal }): Promise<void>;
   /** Who owns what, by the store. Old the moment it is read. */

@@ -31,7 +31,7 @@ import type { PartitionsOptions, PartitionsTerms } from "./options.js";
 import { Ownership } from "./ownership.js";
 import { Pacing } from "./pacing.js";
 import { ELSEWHERE, partOf } from "./plan.js";
-import { readMembers, readPartitions, readView } from "./roster.js";
+import { readGroup, readMembers, readPartitions, readView } from "./roster.js";
 import type { MemberSeen, PartitionInfo, PartitionSeen } from "./roster.js";
 import { closedError, runWork } from "./run-work.js";
 
@@ -195,13 +195,26 @@ class Group implements PartitionGroup {
 
   async #look(): Promise<void> {
     if (this.#membership.isLost) await this.#membership.enter(this.signal);
-    const listed = await readMembers(this.#tenure, this.name);
+    const { members: listed, partitions: held } = await this.#list();
     this.#membership.check(listed);
     const members = await this.#membership.withoutDead(listed);
     this.#noteMembers(members);
     const isDue = ++this.#looks % FULL_LOOK_EVERY === 0;
     if (this.#isSettled && !isDue) return;
-    await this.#act(members, await readPartitions(this.#tenure, this.name));
+    await this.#act(members, held ?? (await readPartitions(this.#tenure, this.name)));
+  }
+
+  /**
+   * The living; also the partitions, where nobody but who has watched a lease can tell that it is
+   * over: else the watch of a dead member's partitions would begin when it is known to be dead.
+   */
+  async #list(): Promise<{ members: MemberSeen[]; partitions?: PartitionSeen[] }> {
+    if (this.#isObserved) return readGroup(this.#tenure, this.name);
+    return { members: await readMembers(this.#tenure, this.name) };
+  }
+
+  get #isObserved(): boolean {
+    return this.#tenure.manifest.expiryClock === "observed";
   }
 
   #noteMembers(members: readonly MemberSeen[]): void {
@@ -227,8 +240,7 @@ class Group implements PartitionGroup {
       this.#holdings.get(partition)?.revoke("is to be another member's");
     }
     // On a store that cannot say who is dead, the way to learn it is to ask for the lease.
-    const isObserved = this.#tenure.manifest.expiryClock === "observed";
-    await this.#takeAll(isObserved ? [...part.take, ...part.await] : part.take);
+    await this.#takeAll(this.#isObserved ? [...part.take, ...part.await] : part.take);
   }
 
   #owners(living: ReadonlySet<string>, seen: readonly PartitionSeen[]): Map<number, string> {

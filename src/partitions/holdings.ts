@@ -64,6 +64,11 @@ export class Holdings<O extends Ownership = Ownership> {
     ownership.begin();
   }
 
+  /** Whether there is a work already. */
+  get hasWork(): boolean {
+    return this.#work !== undefined;
+  }
+
   /** Begins `work` on all that is owned, and on what comes. */
   begin(work: PartitionWork<O>): void {
     this.#work = work;

@@ -3,7 +3,7 @@
  * number of partitions. That is what Kafka's own producers do with a key, so a message and what is
  * kept beside it fall to the same number; and it is a dozen lines in any other language.
  */
-import { ArgumentTypeError } from "../core/errors.js";
+import { ArgumentRangeError, ArgumentTypeError } from "../core/errors.js";
 
 const SEED = 0x9747b28c;
 const MULTIPLIER = 0x5bd1e995;
@@ -12,9 +12,13 @@ const MULTIPLIER = 0x5bd1e995;
  * Number of the partition that a key falls to, from 0; text counts as its bytes of UTF-8. The same
  * in every version, process and language; another one as soon as `count` is another.
  *
- * @throws TypeError for a key that is neither text nor bytes.
+ * @throws TypeError for a key that is neither text nor bytes. RangeError for a count that is no
+ *   whole number from 1.
  */
 export function partitionOf(key: string | Uint8Array, count: number): number {
+  if (!Number.isInteger(count) || count < 1) {
+    throw new ArgumentRangeError("count", count, "a whole number from 1");
+  }
   if (typeof key !== "string" && !(key instanceof Uint8Array)) {
     throw new ArgumentTypeError("key", key, "a string or bytes");
   }

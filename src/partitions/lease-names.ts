@@ -1,13 +1,18 @@
 /** The names of a group's leases, and what can be read off them. */
 
+/** Start of the names of all leases of a group. */
+export function groupPrefix(group: string): string {
+  return `${group}/`;
+}
+
 /** Held for the moment in which a member joins. */
 export function joinName(group: string): string {
-  return `${group}/join`;
+  return `${groupPrefix(group)}join`;
 }
 
 /** Start of the names of all members. */
 export function memberPrefix(group: string): string {
-  return `${group}/member/`;
+  return `${groupPrefix(group)}member/`;
 }
 
 /** The lease by which a member lives; the number of partitions is part of it. */
@@ -17,7 +22,7 @@ export function memberName(group: string, count: number, id: string): string {
 
 /** Start of the names of all partitions. */
 export function partitionPrefix(group: string): string {
-  return `${group}/partition/`;
+  return `${groupPrefix(group)}partition/`;
 }
 
 /**

@@ -63,6 +63,7 @@ const LONGEST_NAME = 512 - LONGEST_SUFFIX;
 
 /** @throws TypeError or RangeError naming option and value. */
 export function partitionsTerms(options: PartitionsOptions, manifest: Manifest): PartitionsTerms {
+  checkGiven(options, "an object with at least count, the number of partitions");
   checkKnown(options, [...OWNERSHIP_OPTIONS, "count", "signal"]);
   const { count, signal } = options;
   return {
@@ -117,6 +118,13 @@ export function checkTenure(tenure: Tenure<FencingToken>): void {
   if (tokens !== "none") return;
   const text = `${backend} hands out no tokens, so no owner could be told from another`;
   throw new GuaranteeError(text, { backend });
+}
+
+/** An object of which some parts have no default. @throws TypeError saying which those are. */
+export function checkGiven(value: unknown, must: string, option = "options"): void {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw new ArgumentTypeError(option, value, must);
+  }
 }
 
 function checkCount(count: unknown): number {

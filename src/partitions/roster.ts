@@ -5,7 +5,7 @@ import type { Tenure } from "../core/tenure.js";
 import type { FencingToken } from "../core/token.js";
 import type { PartitionsView, PartitionView } from "./contract.js";
 import { PartitionCountError } from "./errors.js";
-import { memberPrefix, partitionPrefix, readMember, readPartition } from "./lease-names.js";
+import { groupPrefix, memberPrefix, partitionPrefix, readMember, readPartition } from "./lease-names.js";
 
 /** A living member, by its lease. */
 export interface MemberSeen {
@@ -36,7 +36,7 @@ export async function readMembers(tenure: AnyTenure, group: string): Promise<Mem
     const member = toMember(group, seen);
     if (member !== undefined) members.push(member);
   }
-  return members.sort((a, b) => (a.id < b.id ? -1 : 1));
+  return inOrder(members);
 }
 
 /** The held partitions, in no order. */
@@ -47,6 +47,26 @@ export async function readPartitions(tenure: AnyTenure, group: string): Promise<
     if (partition !== undefined) partitions.push(partition);
   }
   return partitions;
+}
+
+/** All of a group's leases, of members and of partitions, in one list. */
+export async function readGroup(
+  tenure: AnyTenure,
+  group: string,
+): Promise<{ readonly members: MemberSeen[]; readonly partitions: PartitionSeen[] }> {
+  const members: MemberSeen[] = [];
+  const partitions: PartitionSeen[] = [];
+  for await (const seen of tenure.list(groupPrefix(group))) {
+    const member = toMember(group, seen);
+    if (member !== undefined) members.push(member);
+    const partition = toPartition(group, seen);
+    if (partition !== undefined) partitions.push(partition);
+  }
+  return { members: inOrder(members), partitions };
+}
+
+function inOrder(members: MemberSeen[]): MemberSeen[] {
+  return members.sort((a, b) => (a.id < b.id ? -1 : 1));
 }
 
 /** Refuses a number of partitions that the living do not share. @throws PartitionCountError. */

@@ -25,6 +25,9 @@ export async function runWork<O extends Ownership>(
   if (typeof work !== "function") throw new ArgumentTypeError("work", work, "a function");
   checkKnown(options, ["signal"]);
   const signal = checkSignal(options.signal);
+  if (holdings.hasWork) {
+    throw new ArgumentTypeError("work", work, "given once: this group has a work already");
+  }
   holdings.begin(work);
   const unlisten = whenAborted(signal, () => void group.close());
   await new Promise<void>((over) => void whenAborted(group.signal, over));

@@ -125,6 +125,27 @@ describeOptional(kafkaProgram, "partitions of a topic", () => {
     again.owned.forEach(({ token }, i) => expect(token > before[i]!).toBe(true));
   });
 
+  it("commit what is a message of theirs, and nothing else", async () => {
+    const topic = await freshTopic(2);
+    const group = await join(memory(), topic);
+    await owned([group], 2);
+    const [partition] = group.owned;
+    for (const [wrong, message] of [
+      [undefined, "message must be a message, or an object with its offset, got undefined"],
+      [{ offset: 5 }, "message.offset must be a bigint, got 5"],
+      [{ offset: -1n }, "message.offset must be 0n or more, got -1n"],
+      [{ offset: 1n, partition: 1 }, "message.partition must be 0, that of the partition which"],
+    ] as const) {
+      await expect(partition!.commit(wrong as never)).rejects.toThrow(message);
+    }
+    await partition!.commit({ offset: 1n, partition: 0 });
+    await partition!.release();
+    await expect(partition!.commit({ offset: 2n })).rejects.toMatchObject({
+      name: "LeaseLostError",
+      reason: "released",
+    });
+  });
+
   it("survive a restart of the broker", async () => {
     const topic = await freshTopic(4);
     const store = memory();
@@ -189,6 +210,25 @@ describeOptional(kafkaProgram, "partitions of a topic", () => {
     expect(await offset()).toBe(7n);
   });
 
+  it("are taken over from members of the newer group protocol, when those leave", async () => {
+    const topic = await freshTopic(2);
+    const newer = new Consumer({
+      clientId: "newer",
+      groupId: `${topic}-group`,
+      bootstrapBrokers: [broker.url],
+      groupProtocol: "consumer",
+    });
+    onTestFinished(() => newer.close(true));
+    const stream = await newer.consume({ topics: [topic], mode: "earliest" });
+    await until(() => newer.assignments?.[0]?.partitions.length === 2, PATIENCE_MS);
+    const group = await join(memory(), topic);
+    expect(group.owned).toEqual([]);
+    stream.destroy();
+    await newer.close();
+    await owned([group], 2);
+    await group.owned[0]!.commit({ offset: 3n });
+  });
+
   it("with a transactional id each: the next owner's producer fences the former's", async () => {
     const topic = await freshTopic(1);
     const produced = (): Producer =>
@@ -227,10 +267,14 @@ describeOptional(kafkaProgram, "partitions of a topic", () => {
       retryable: false,
       message: `Kafka at ${broker.url} has no topic "nowhere"`,
     });
-    const connection = { retries: 0 };
-    await expect(
-      join(store, "orders", { brokers: ["127.0.0.1:1"], connection }),
-    ).rejects.toMatchObject({
+    // Shorter than the broker allows.
+    await broker.topic("allowed", 1);
+    await expect(join(store, "allowed", { sessionTimeout: 100 })).rejects.toMatchObject({
+      name: "UnavailableError",
+      retryable: false,
+      message: expect.stringContaining("refuses to join the group: INVALID_SESSION_TIMEOUT"),
+    });
+    await expect(join(store, "orders", { brokers: ["127.0.0.1:1"] })).rejects.toMatchObject({
       name: "UnavailableError",
       retryable: true,
       message: expect.stringContaining("no Kafka broker answers at 127.0.0.1:1 (join the group)"),
@@ -240,17 +284,46 @@ describeOptional(kafkaProgram, "partitions of a topic", () => {
 
 describe("wrong arguments of a group over Kafka", () => {
   it.each([
-    [{ brokers: [] }, 'brokers must be a list of addresses, each "host:port", got an array'],
-    [{ brokers: "x:1" }, "brokers"],
-    [{ brokers: ["x"] }, "brokers"],
-    [{ topic: "" }, "topic must be a text"],
-    [{ groupId: 1 }, "groupId must be a text, got 1"],
+    [{ brokers: [] }, 'brokers must be a list of addresses, each "host:port", at least one'],
+    [{ brokers: "x:1" }, 'brokers must be a list of addresses, each "host:port", got "x:1"'],
+    [{ brokers: ["x:1", "y"] }, 'brokers[1] must be "host:port", got "y"'],
+    [{ brokers: ["kafka://x:1"] }, "brokers[0]"],
+    [{ brokers: ["x:0"] }, "brokers[0]"],
+    [{ brokers: ["x:65536"] }, "brokers[0]"],
+    [{ brokers: [9092] }, 'brokers[0] must be "host:port", got 9092'],
+    [{ topic: "" }, "topic must be the name of a topic"],
+    [{ topic: undefined }, "topic must be the name of a topic"],
+    [{ topic: "my orders" }, "topic must be the name of a topic"],
+    [{ topic: "x".repeat(250) }, "topic must be the name of a topic"],
+    [{ groupId: 1 }, "groupId must be a text without spaces, of at most 140 bytes, got 1"],
+    [{ groupId: "my group" }, "groupId must be a text without spaces"],
+    [{ groupId: "é".repeat(71) }, "groupId must be a text without spaces"],
+    [{ clientId: "" }, "clientId must be a text without spaces"],
     [{ sessionTimeout: -1 }, "sessionTimeout"],
+    [{ sessionTimeout: "10" }, "sessionTimeout"],
+    [{ sessionTimeout: 1 }, "sessionTimeout must be at least"],
+    [{ sessionTimeout: Infinity }, "sessionTimeout must be at least"],
     [{ ttl: 5 }, "ttl must be left out"],
+    [{ count: 5 }, "count must be left out"],
+    [{ connection: "tls" }, 'connection must be an object, such as { tls: {} }, got "tls"'],
+    [{ connection: { groupProtocol: "consumer" } }, "connection.groupProtocol must be left out"],
+    [{ connection: { retries: 3 } }, "connection.retries must be left out"],
+    [{ drain: -1 }, "drain"],
+    [{ onChange: {} }, "onChange must be a function"],
+    [{ info: { a: {} } }, "info.a must be"],
   ])("%j are told by name", async (wrong, message) => {
     const tenure = await connect("memory:");
     const right = { brokers: ["x:1"], topic: "orders", groupId: "g" };
     await expect(kafkaPartitions(tenure, { ...right, ...wrong } as never)).rejects.toThrow(message);
+    await tenure.close();
+  });
+
+  it.each([undefined, null, "orders", []])("%j instead of options is told", async (options) => {
+    const tenure = await connect("memory:");
+    await expect(kafkaPartitions(tenure, options as never)).rejects.toThrow(
+      "options must be an object with at least brokers, groupId and topic, got",
+    );
+    await expect(kafkaPartitions(options as never, options as never)).rejects.toThrow("tenure must");
     await tenure.close();
   });
 });

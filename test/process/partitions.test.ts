@@ -15,12 +15,14 @@ import { connect } from "../../src/connect.js";
 import { partitions, partitionsView } from "../../src/partitions/group.js";
 import { until } from "../patterns/until.js";
 import { describeOn } from "../servers/find.js";
+import { readyTable } from "../conformance/dynamodb-subject.js";
+import { dynaliteProgram, startDynamodb } from "../servers/dynamodb.js";
 import { Sandbox } from "./cli-process.js";
 import { ask, postgresProgram, startPostgres } from "../servers/postgres.js";
 
 const LONG_MS = process.env["PARTITIONS_MS"];
 const CHURN_MS = Number(LONG_MS ?? 4_000);
-const [MEMBERS, COUNT] = LONG_MS === undefined ? [6, 48] : [20, 256];
+const USUAL = LONG_MS === undefined ? { members: 6, count: 48 } : { members: 20, count: 256 };
 const TTL_MS = LONG_MS === undefined ? 2_000 : 3_000;
 /** How often each counter is added to, on average. */
 const EVERY_MS = LONG_MS === undefined ? 500 : 3_000;
@@ -32,6 +34,11 @@ type Row = { n: number; value: number; token: string };
 /** Where the counters are, and the leases. */
 interface Place {
   readonly store: string;
+  /** How many there are. */
+  readonly members: number;
+  readonly count: number;
+  /** What its members need to know beside. */
+  readonly env?: Readonly<Record<string, string>>;
   readonly ledger: Readonly<Record<string, string>>;
   counters(): Promise<Map<number, number>>;
   /** What was written, in the order of being accepted. */
@@ -46,11 +53,12 @@ class Process {
   /** Before it is a member, a signal to end just ends it. */
   readonly #joined: Promise<void>;
 
-  constructor({ store, ledger }: Place) {
-    const plan = { store, ledger, group: "orders", count: COUNT, ttl: TTL_MS, everyMs: EVERY_MS };
+  constructor({ store, ledger, count, env = {} }: Place) {
+    const plan = { store, ledger, group: "orders", count, ttl: TTL_MS, everyMs: EVERY_MS };
     const script = path.join(import.meta.dirname, "children", "partition-member.mjs");
     this.#child = spawn(process.execPath, ["--no-warnings", script, JSON.stringify(plan)], {
       stdio: ["ignore", "pipe", "inherit"],
+      env: { ...process.env, ...env },
     });
     let join: () => void;
     this.#joined = new Promise((resolve) => (join = resolve));
@@ -108,7 +116,7 @@ async function churned(place: Place): Promise<void> {
     }
   };
   try {
-    for (let i = 0; i < MEMBERS; i++) start();
+    for (let i = 0; i < place.members; i++) start();
     await settled();
     const endMs = performance.now() + CHURN_MS;
     // However the dice fall, some are killed and some frozen.
@@ -124,19 +132,19 @@ async function churned(place: Place): Promise<void> {
         await one.end("SIGKILL");
         killed++;
         start();
-      } else if (living.length < MEMBERS * 1.3) start();
+      } else if (living.length < place.members * 1.3) start();
       else {
         living.splice(living.indexOf(one), 1);
         one.thaw();
         expect(await one.end("SIGTERM")).toBe(0);
       }
-      await pause(Math.random() * TTL_MS * (6 / MEMBERS));
+      await pause(Math.random() * TTL_MS * (6 / place.members));
     }
     await pause(2 * TTL_MS);
     await settled();
     await Promise.all(living.map(async (one) => expect(await one.end("SIGTERM")).toBe(0)));
     const acknowledged = all.flatMap((one) => one.acknowledged);
-    expectNothingLost(await place.counters(), await place.history(), acknowledged);
+    expectNothingLost(place.count, await place.counters(), await place.history(), acknowledged);
     if (LONG_MS !== undefined) {
       const refused: Record<string, number> = {};
       for (const name of all.flatMap((one) => one.refused)) {
@@ -202,6 +210,7 @@ it("tenure partitions runs a command for each partition, and hands them over", a
 
 /** Each write of a counter is one more than the one before, and no token is older. */
 function expectNothingLost(
+  count: number,
   counters: ReadonlyMap<number, number>,
   history: readonly Row[],
   acknowledged: readonly { partition: number; value: number }[],
@@ -220,8 +229,8 @@ function expectNothingLost(
   for (const { partition, value } of acknowledged) {
     expect(value).toBeLessThanOrEqual(counters.get(partition)!);
   }
-  expect(counters.size).toBe(COUNT);
-  expect(acknowledged.length).toBeGreaterThan(COUNT);
+  expect(counters.size).toBe(count);
+  expect(acknowledged.length).toBeGreaterThan(count);
 }
 
 const LIMIT = { timeout: CHURN_MS + 3 * PATIENCE_MS };
@@ -229,7 +238,11 @@ const TABLES =
   "CREATE TABLE counter (n INTEGER PRIMARY KEY, value INTEGER NOT NULL); " +
   "CREATE TABLE history (n INTEGER, value INTEGER, token TEXT";
 
-it("counters in SQLite lose nothing to kills, freezes and joins", LIMIT, async () => {
+/** Counters in SQLite, and the leases where `at` says. */
+async function churnedInSqlite(
+  at: (folder: string) => Pick<Place, "store" | "env">,
+  size = USUAL,
+): Promise<void> {
   const folder = mkdtempSync(path.join(tmpdir(), "tenure-partitions-"));
   const file = path.join(folder, "counters.db");
   const db = new Database(file);
@@ -237,9 +250,10 @@ it("counters in SQLite lose nothing to kills, freezes and joins", LIMIT, async (
     db.pragma("journal_mode = WAL");
     db.exec(`${TABLES});`);
     const insert = db.prepare("INSERT INTO counter VALUES (?, 0)");
-    for (let n = 0; n < COUNT; n++) insert.run(n);
+    for (let n = 0; n < size.count; n++) insert.run(n);
     await churned({
-      store: `sqlite:${path.join(folder, "locks.db")}`,
+      ...at(folder),
+      ...size,
       ledger: { sqlite: file },
       counters: async () =>
         new Map(db.prepare<[], Row>("SELECT * FROM counter").all().map((r) => [r.n, r.value])),
@@ -249,16 +263,32 @@ it("counters in SQLite lose nothing to kills, freezes and joins", LIMIT, async (
     db.close();
     rmSync(folder, { recursive: true, force: true });
   }
+}
+
+it("counters in SQLite lose nothing to kills, freezes and joins", LIMIT, () =>
+  churnedInSqlite((folder) => ({ store: `sqlite:${path.join(folder, "locks.db")}` })));
+
+describeOn(dynaliteProgram, "partitions on DynamoDB, where each times the dead by its own clock", () => {
+  it("counters lose nothing to kills, freezes and joins", LIMIT, async () => {
+    await using server = await startDynamodb(dynaliteProgram);
+    const store = server.urlOf(await readyTable(server));
+    const env = { AWS_ACCESS_KEY_ID: "test", AWS_SECRET_ACCESS_KEY: "test" };
+    // The one who looks is this process.
+    Object.assign(process.env, env);
+    // A renewal is a request for each partition, and the server a slow one.
+    await churnedInSqlite(() => ({ store, env }), { members: 4, count: 12 });
+  });
 });
 
 describeOn(postgresProgram, "partitions on Postgres", () => {
   it("counters lose nothing to kills, freezes and joins", LIMIT, async () => {
     await using server = await startPostgres({ max_connections: 300 });
     await ask(server.port, `${TABLES}, at BIGINT GENERATED ALWAYS AS IDENTITY)`);
-    const numbers = `generate_series(0, ${COUNT - 1}) AS n`;
+    const numbers = `generate_series(0, ${USUAL.count - 1}) AS n`;
     await ask(server.port, `INSERT INTO counter SELECT n, 0 FROM ${numbers}`);
     await churned({
       store: server.url,
+      ...USUAL,
       ledger: { postgres: server.url },
       counters: async () => {
         const rows = await ask<Row>(server.port, "SELECT * FROM counter");

@@ -3,7 +3,7 @@
  *
  * Whether a holder lives, only its contenders can tell: one that has seen a record unchanged for
  * its whole TTL takes it over on the condition that it is still unchanged, so that a renewal in
- * between wins.
+ * between wins. A list is a look, too: who lists again and again has watched what is listed.
  *
  * A request may be carried out although its answer says otherwise: the SDK sends it again, and the
  * copy fails on what the first has written. So a refused write looks who is there: a record of this
@@ -12,6 +12,7 @@
 import type { AcquireRequest, Call, Grant, Held, Released, Renewed } from "../../core/backend.js";
 import type { Clock, Timer, Timers } from "../../core/clock.js";
 import { OutcomeUnknownError, UnavailableError } from "../../core/errors.js";
+import { Observed } from "../../core/observed.js";
 import type { Random } from "../../core/random.js";
 import { toToken } from "../../core/token.js";
 import type { Client, During } from "./client.js";
@@ -51,9 +52,12 @@ export interface LeaseParts {
 /** Calls about leases. */
 export class Leases {
   readonly #parts: LeaseParts;
+  /** What was listed, and since when it is unchanged. */
+  readonly #listed: Observed;
 
   constructor(parts: LeaseParts) {
     this.#parts = parts;
+    this.#listed = new Observed(parts.clock);
   }
 
   async acquire(request: AcquireRequest, { signal }: Call): Promise<Answer> {
@@ -176,7 +180,10 @@ export class Leases {
     const during = { signal, during: "list leases" };
     for await (const item of this.#parts.client.scan(filter, during)) {
       const found = readRecord(item);
-      if (found !== undefined) yield { name: found.name, ...toHeld(found) };
+      if (found === undefined) continue;
+      const held = toHeld(found);
+      this.#listed.note(found.name, held);
+      yield { name: found.name, ...held };
     }
   }
 
@@ -191,13 +198,13 @@ export class Leases {
     return "done" in written ? grantOf(request, this.#read(written.done, during)) : undefined;
   }
 
-  /** Whether the holder's time is over, by what others on this machine saw or by wall clocks. */
+  /** Whether the holder's time is over, by what this machine's processes saw, or by wall clocks. */
   #isOver(found: LeaseRecord): boolean {
     const { maxSkewMs, clock, sightings } = this.#parts;
     if (maxSkewMs !== undefined && found.untilMs !== undefined) {
       if (clock.wallMs() > found.untilMs + maxSkewMs) return true;
     }
-    return sightings.isRipe(found);
+    return this.#listed.ripe(found.name, toHeld(found)) !== undefined || sightings.isRipe(found);
   }
 
   async #leaveNote(found: LeaseRecord, signal: AbortSignal): Promise<void> {

@@ -1,6 +1,8 @@
 /** One partition of a topic: an ownership that reads and commits. */
 import type { Lease } from "../../core/lease.js";
+import { ArgumentRangeError, ArgumentTypeError } from "../../core/errors.js";
 import type { OwnedPartition } from "../contract.js";
+import { checkGiven } from "../options.js";
 import { Ownership, type OwnershipParts } from "../ownership.js";
 import type { Commits } from "./commits.js";
 import type { KafkaMessage, Reading } from "./reading.js";
@@ -19,10 +21,13 @@ export interface KafkaPartition extends OwnedPartition {
    * Commits that this message and all before it are dealt with: what the next owner begins after.
    * Waits for the end of a rebalance.
    *
-   * @throws LeaseLostError when the partition is not owned any more: nothing was committed.
-   *   UnavailableError, OutcomeUnknownError when the broker did not answer.
+   * While no broker answers it is sent again, as long as the partition is owned; `onError` is told.
+   *
+   * @throws LeaseLostError when the partition is not owned any more, PartitionRevokedError when it
+   *   was not committed within `drain`. UnavailableError when the broker refuses it. TypeError or
+   *   RangeError for what is no message of this partition.
    */
-  commit(message: Pick<KafkaMessage, "offset">): Promise<void>;
+  commit(message: Pick<KafkaMessage, "offset"> & Partial<KafkaMessage>): Promise<void>;
 }
 
 /** The one implementation of {@link KafkaPartition}. */
@@ -54,7 +59,17 @@ export class OwnedTopicPartition extends Ownership implements KafkaPartition {
     }
   }
 
-  commit({ offset }: Pick<KafkaMessage, "offset">): Promise<void> {
-    return this.#parts.commits.commit(this, offset + 1n);
+  async commit(message: Pick<KafkaMessage, "offset"> & Partial<KafkaMessage>): Promise<void> {
+    checkGiven(message, "a message, or an object with its offset", "message");
+    const { offset, partition = this.partition } = message;
+    if (typeof offset !== "bigint") {
+      throw new ArgumentTypeError("message.offset", offset, "a bigint");
+    }
+    if (offset < 0n) throw new ArgumentRangeError("message.offset", offset, "0n or more");
+    if (partition !== this.partition) {
+      const must = `${this.partition}, that of the partition which commits it`;
+      throw new ArgumentRangeError("message.partition", partition, must);
+    }
+    await this.#parts.commits.commit(this, offset + 1n);
   }
 }

@@ -8,7 +8,7 @@ import {
 } from "@aws-sdk/client-dynamodb";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { keyOf } from "../../../src/backends/dynamodb/record.js";
-import { dynamodb } from "../../../src/backends/dynamodb/open.js";
+import { dynamodb, type DynamodbBackend } from "../../../src/backends/dynamodb/open.js";
 import { Tenure } from "../../../src/core/tenure.js";
 import { platform } from "../../../src/platform/index.js";
 import { readyTable } from "../../conformance/dynamodb-subject.js";
@@ -103,6 +103,45 @@ describeOn(dynaliteProgram, "records of dynamodb that nobody renews", () => {
         expect(version).toMatch(/^1 h\d+$/);
       }
       expect(Object.keys((await item("many"))["seen"].M)).toEqual(["boot-32"]);
+    });
+  });
+
+  describe("for those who list", () => {
+    const listed = async (backend: DynamodbBackend, prefix: string): Promise<number> => {
+      let seen = 0;
+      for await (const _ of backend.list(prefix, call)) seen++;
+      return seen;
+    };
+
+    it("are taken at the first try, a TTL after they were first listed", async () => {
+      const machine = new Machine("boot-q");
+      const dead = await take(await backendOn(new Machine("boot-dead"), at()), wish("list/dead"));
+      const backend = await backendOn(machine, at());
+      expect(await listed(backend, "list/")).toBe(1);
+      machine.pass(30_000);
+      // A TTL, and the bound on how much slower the holder's clock may run.
+      await refused(backend, wish("list/dead"));
+      machine.pass(400);
+      const taken = await take(backend, wish("list/dead"));
+      expect(taken.token).toBe(dead.token + 1n);
+    });
+
+    it("are not taken when the list showed them renewed", async () => {
+      const machine = new Machine("boot-r");
+      const holder = await backendOn(new Machine("boot-holder"), at());
+      const grant = await take(holder, wish("lists/alive"));
+      const backend = await backendOn(machine, at());
+      for (let third = 0; third < 6; third++) {
+        expect(await listed(backend, "lists/")).toBe(1);
+        expect(await holder.renew([grant], call)).toEqual(["renewed"]);
+        machine.pass(20_000);
+      }
+      expect(await listed(backend, "lists/")).toBe(1);
+      await refused(backend, wish("lists/alive"));
+      // Nor by one that listed long ago, and missed a renewal since.
+      expect(await holder.renew([grant], call)).toEqual(["renewed"]);
+      machine.pass(60_000);
+      await refused(backend, wish("lists/alive"));
     });
   });
 

@@ -19,6 +19,8 @@ export class Machine {
   readonly clockId = "";
   monotonicMs = 1_000_000;
   wallMs = 1_800_000_000_000;
+  /** By which the clocks of its processes are ahead of the real ones. */
+  passedMs = 0;
 
   constructor(readonly bootId: string) {}
 
@@ -30,22 +32,27 @@ export class Machine {
   pass(ms: number): void {
     this.monotonicMs += ms;
     this.wallMs += ms;
+    this.passedMs += ms;
   }
 }
 
-/** The real runtime, by the wall clock of a machine, whose events are kept. */
-export function runtimeOf(machine: Pick<Machine, "wallMs">): Runtime & {
+/** The real runtime, by the clocks of a machine, whose events are kept. */
+export function runtimeOf(machine: Pick<Machine, "wallMs"> & Partial<Machine>): Runtime & {
   readonly seen: readonly TenureEvent[];
 } {
   const real = platform();
   const seen: TenureEvent[] = [];
+  const aheadMs = (): number => machine.passedMs ?? 0;
   return {
     ...real,
     seen,
     events: { wants: () => true, publish: (event) => void seen.push(event) },
     clock: {
-      monotonicMs: () => real.clock.monotonicMs(),
-      uptimeMs: () => real.clock.uptimeMs(),
+      monotonicMs: () => real.clock.monotonicMs() + aheadMs(),
+      uptimeMs: () => {
+        const uptimeMs = real.clock.uptimeMs();
+        return uptimeMs === undefined ? undefined : uptimeMs + aheadMs();
+      },
       wallMs: () => machine.wallMs,
     },
   };

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { LeaseLostError } from "../../../src/core/errors.js";
 import { PartitionCountError } from "../../../src/partitions/errors.js";
-import { partitions } from "../../../src/partitions/group.js";
+import { partitions, partitionsView } from "../../../src/partitions/group.js";
 import { cut, heal, refuse, TTL_MS, World, type Member } from "./members.js";
 
 /** TTL, a third of it until somebody looks, and the short rests and the taking. */
@@ -196,9 +196,34 @@ describe("wrong arguments", () => {
     [{ count: 8, drain: Number.NaN }, "drain"],
     [{ count: 8, onChange: 1 }, "onChange must be a function, got 1"],
     [{ count: 8, cuont: 1 }, "cuont"],
+    [{}, "count must be a whole number from 1 to 100000, got undefined"],
+    [{ count: 100_001 }, "count must be a whole number from 1 to 100000, got 100001"],
+    [{ count: 8n }, "count must be a whole number from 1 to 100000, got 8n"],
+    [{ count: 8, grace: "20s" }, "grace must be"],
+    [{ count: 8, renewEvery: 0 }, "renewEvery"],
+    [{ count: 8, info: { a: null } }, "info.a must be"],
+    [{ count: 8, info: 5 }, "info must be an object"],
+    [{ count: 8, signal: {} }, "signal must be an AbortSignal"],
+    [{ count: 8, onError: "log" }, "onError must be a function"],
   ])("%j are told by name", async (options, message) => {
     const { tenure } = await new World().process();
     await expect(partitions(tenure, "orders", options as never)).rejects.toThrow(message);
+  });
+
+  it.each([undefined, null, 8, "8", [8]])("%j instead of options is told", async (options) => {
+    const { tenure } = await new World().process();
+    await expect(partitions(tenure, "orders", options as never)).rejects.toThrow(
+      "options must be an object with at least count, the number of partitions, got",
+    );
+  });
+
+  it("what is no name of a group, of who joins and of who looks", async () => {
+    const { tenure } = await new World().process();
+    for (const name of [undefined, 1, "", "a\0b"]) {
+      await expect(partitions(tenure, name as never, { count: 8 })).rejects.toThrow("name must be");
+      await expect(partitionsView(tenure, name as never)).rejects.toThrow("name must be");
+    }
+    await expect(partitionsView(undefined as never, "orders")).rejects.toThrow("tenure must be");
   });
 
   it("a name that leaves no room for its leases, and what is no tenure", async () => {

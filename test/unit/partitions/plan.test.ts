@@ -111,6 +111,10 @@ describe("partitionFor", () => {
     expect(partitionOf(whole.subarray(2), 64)).toBe(partitionOf("foobar", 64));
     expect(partitionOf("é", 64)).toBe(partitionOf(Buffer.from("é"), 64));
     expect(() => partitionOf(5 as never, 64)).toThrow("key must be a string or bytes, got 5");
+    for (const count of [0, -1, 1.5, Number.NaN, undefined, "8"]) {
+      const wrong = count as never;
+      expect(() => partitionOf("a", wrong)).toThrow("count must be a whole number from 1, got");
+    }
   });
 
   it("spreads keys over all partitions", () => {

@@ -157,5 +157,10 @@ describe("run", () => {
     expect(errors).toHaveLength(2);
     await expect(a.group.run(1 as never)).rejects.toThrow("work must be a function, got 1");
     await expect(a.group.run(() => 1, { singal: 1 } as never)).rejects.toThrow("singal");
+    await expect(a.group.run(() => 1, null as never)).rejects.toThrow("options must be an object");
+    await expect(a.group.run(() => 1, { signal: 1 } as never)).rejects.toThrow("AbortSignal");
+    const run = a.group.run(() => 1);
+    await expect(a.group.run(() => 2)).rejects.toThrow("work must be given once");
+    await world.sim.until(Promise.all([a.group.close(), run]));
   });
 });
