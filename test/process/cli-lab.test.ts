@@ -33,7 +33,13 @@ describe("tenure lab run", () => {
     const page = box.file("page.html");
     const drawn = await box.tenure(["lab", "run", "paused-holder", "--html", page]);
     expect(drawn.stdout).toMatch(/^store .*\[=+A t=33=+\[B t=34\]/m);
-    expect(readFileSync(page, "utf8").match(/<section /g)).toHaveLength(3);
+    expect(drawn.stdout).toMatch(/^checks {4}pass .* I7 I9 I10 I11 I12 I13 \| unknown I8$/m);
+    expect(drawn.stdout).toMatch(/^unknown {3}I8: nobody stood for election$/m);
+    const written = readFileSync(page, "utf8");
+    expect(written.match(/<section /g)).toHaveLength(3);
+    // Each is there as it was, and without its only fault.
+    expect(written.match(/type="range"/g)).toHaveLength(3);
+    expect(written).toContain("A is paused for 20 s (1.528 s): ✓ no update lost: it takes this fault");
     const { stdout } = await box.tenure(["lab", "run", "paused-holder", "--mermaid"]);
     expect(stdout).toMatch(/^sequenceDiagram\n/);
   });
@@ -130,10 +136,16 @@ describe("tenure lab check", () => {
     expect(stdout).toContain("B was granted job while A had it");
   });
 
-  test("finds nothing wrong with one that is right", async () => {
+  test("finds nothing wrong with one that is right, and says what it cannot tell", async () => {
     const box = sandbox();
     const text = grant(0, "9", "A") + end(5, "9", "A") + grant(6, "10", "B");
-    expect((await box.tenure(["lab", "check", box.write("good.jsonl", text)])).code).toBe(0);
+    const { code, stdout } = await box.tenure(["lab", "check", box.write("good.jsonl", text)]);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^ +I9 I11: a history does not say how long a waiter may take$/m);
+    const page = box.file("good.html");
+    const args = ["lab", "check", box.file("good.jsonl"), "--html", page];
+    expect((await box.tenure(args)).stderr).toContain(`wrote ${page}`);
+    expect(readFileSync(page, "utf8")).toContain("<svg");
   });
 
   test.each([

@@ -62,7 +62,10 @@ async function run(args: readonly string[]): Promise<number> {
   const shown = lastMs === undefined ? {} : { lastMs };
   const about = { scenario: path.basename(file), unasked: UNRECORDED };
   const reported: Reported = { ...about, events, violations, ...shown };
-  if (values.html !== undefined) writeReport(values.html, "--html", html([reported]));
+  if (values.html !== undefined) {
+    writeReport(values.html, "--html", html([reported]));
+    if (!json) say(`wrote ${values.html}`);
+  }
   const isWrong = violations.length > 0;
   if (json) printJson({ history: file, facts: events.length, ok: !isWrong, violations });
   else print(timeline(reported, { width: process.stdout.columns ?? 100, rows: 0 }).trimEnd());
