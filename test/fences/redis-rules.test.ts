@@ -83,7 +83,7 @@ describeOn(redisProgram, "redis fence", () => {
 
   it(
     "decides in Lua what decide.ts decides, for every mark and request of a few",
-    { timeout: 120_000 },
+    { timeout: 300_000 },
     async () => {
       const store = redisStore({ commands, faults }, PREFIX);
       const all = [...requests()];

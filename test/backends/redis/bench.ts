@@ -16,6 +16,9 @@ import type { RedisServer } from "../../servers/redis.js";
 
 export const call: Call = { timeoutMs: 5_000, signal: new AbortController().signal };
 
+/** Longest that a call may take where nothing is said of it, milliseconds. */
+const PATIENT_MS = 30_000;
+
 /** A client library by name. */
 export type Library = "node-redis" | "ioredis";
 export const libraries: readonly Library[] = ["node-redis", "ioredis"];
@@ -84,7 +87,8 @@ export function bench(): Bench {
       return backend;
     },
     tenure: async (port, settings) => {
-      const tenure = await Tenure.open(connect(port, settings), runtime, settings);
+      const options = { timeout: PATIENT_MS, ...settings };
+      const tenure = await Tenure.open(connect(port, settings), runtime, options);
       open.push(() => tenure.close());
       return tenure;
     },
@@ -136,7 +140,7 @@ for i = 1, #raw, 2 do
 end
 `;
 
-/** Releases a lease that somebody waits for, and lets the offer stand for an hour from the start. */
+/** Releases a lease that somebody waits for, and lets the offer stand for an hour at once. */
 export async function releaseToStandingOffer(
   port: number,
   { name, holder, token }: Grant,

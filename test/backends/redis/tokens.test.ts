@@ -66,7 +66,7 @@ describeOn(redisProgram, "tokens and keys of the redis backend", () => {
     expect(leftMs).toBeGreaterThan(60_000 + 2 * DAY_MS);
   });
 
-  it("keeps no counter for ever: every key but the store's id has its end (case 33)", async () => {
+  it("keeps no counter for ever: every key but the store's id has its end (case 33)", { timeout: 180_000 }, async () => {
     const redis = await server(startRedis());
     const locks = await backend(redis.port);
     const acquire = async (i: number): Promise<void> => {
@@ -100,7 +100,7 @@ describeOn(redisProgram, "tokens and keys of the redis backend", () => {
     }
   });
 
-  it("gives 40 clients distinct tokens in the order of the grants (case 32)", async () => {
+  it("gives 40 clients distinct tokens in the order of the grants (case 32)", { timeout: 180_000 }, async () => {
     const redis = await server(startRedis());
     const clients = await Promise.all(
       Array.from({ length: 8 }, (_, i) =>
@@ -110,7 +110,7 @@ describeOn(redisProgram, "tokens and keys of the redis backend", () => {
     const inOrder: bigint[] = [];
     const work = async (i: number): Promise<void> => {
       for (let turn = 0; turn < 10; turn++) {
-        const name = { ttl: 60_000, wait: 50_000 } as const;
+        const name = { ttl: 60_000, wait: 170_000 } as const;
         await clients[i % 8]!.hold("many", name, ({ token }) => void inOrder.push(token));
       }
     };

@@ -27,7 +27,7 @@ export class Bench implements AsyncDisposable {
     return new Bench(await startRedisServers(count));
   }
 
-  async contender(timeoutMs = 5_000): Promise<Contender> {
+  async contender(timeoutMs = 30_000): Promise<Contender> {
     const networks: FaultProxy[] = [];
     for (const { port } of this.servers) networks.push(await faultProxy({ port, sleep }));
     this.#open.push(...networks);

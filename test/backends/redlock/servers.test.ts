@@ -14,7 +14,7 @@ import { redisProgram, startRedis } from "../../servers/redis.js";
 import { Bench, clientOf, until } from "./bench.js";
 import { running } from "../redis/bench.js";
 
-const efficiency = { purpose: "efficiency" } as const;
+const efficiency = { purpose: "efficiency", timeout: 30_000 } as const;
 
 describeOn(redisProgram, "redlock on three servers", () => {
   let bench: Bench;
@@ -174,7 +174,7 @@ describeOn(redisProgram, "redlock on three servers", () => {
   it("grants one of two calls at once, and the loser does not touch the winner (case 29)", async () => {
     const { tenure } = await bench.contender();
     const outcomes = await Promise.allSettled(
-      [1, 2].map(() => tenure.acquire("x", { ttl: 60_000, wait: 5_000 })),
+      [1, 2].map(() => tenure.acquire("x", { ttl: 60_000, wait: 10_000 })),
     );
     const won = outcomes.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
     const lost = outcomes.flatMap((one) => (one.status === "rejected" ? [one.reason] : []));

@@ -24,7 +24,7 @@ describeOn(redisProgram, "redlock", () => {
   async function leaseOnTwo(): Promise<Lease<undefined>> {
     a.networks[2]!.refuse();
     a.networks[2]!.cut();
-    const lease = await a.tenure.acquire("x", { ttl: 60_000, renew: false });
+    const lease = await a.tenure.acquire("x", { ttl: 300_000, renew: false });
     expect(await bench.holders("x")).toEqual([lease.holder, lease.holder, null]);
     expect(await b.tenure.tryAcquire("x")).toBeNull();
     await until(async () => (await bench.holders("x"))[2] === null);
@@ -47,7 +47,7 @@ describeOn(redisProgram, "redlock", () => {
   it("redlock-clock: a server's clock runs ahead", async () => {
     const first = await leaseOnTwo();
     await bench.expireEarly(1, "x");
-    const second = await b.tenure.acquire("x", { ttl: 60_000 });
+    const second = await b.tenure.acquire("x", { ttl: 300_000 });
     expect(await bench.holders("x")).toEqual([first.holder, second.holder, second.holder]);
     await expectTwoHolders(first, second);
     // Asked, the servers that A reaches cannot confirm it: one renews, one shows B.
@@ -61,18 +61,18 @@ describeOn(redisProgram, "redlock", () => {
     const first = await leaseOnTwo();
     await bench.servers[1]!.kill();
     await bench.servers[1]!.start();
-    const second = await b.tenure.acquire("x", { ttl: 60_000 });
+    const second = await b.tenure.acquire("x", { ttl: 300_000 });
     const [, ...others] = await bench.holders("x");
     expect(others).toEqual([second.holder, second.holder]);
     await expectTwoHolders(first, second);
   });
 
   it("correlated-stop: a majority restarts together", async () => {
-    const first = await a.tenure.acquire("x", { ttl: 60_000, renew: false });
+    const first = await a.tenure.acquire("x", { ttl: 300_000, renew: false });
     expect(await b.tenure.tryAcquire("x")).toBeNull();
     for (const server of bench.servers.slice(1)) await server.kill();
     for (const server of bench.servers.slice(1)) await server.start();
-    const second = await b.tenure.acquire("x", { ttl: 60_000 });
+    const second = await b.tenure.acquire("x", { ttl: 300_000 });
     await expectTwoHolders(first, second);
     expect(await bench.holders("x")).toEqual([first.holder, second.holder, second.holder]);
   });
@@ -84,7 +84,7 @@ describeOn(redisProgram, "redlock", () => {
     for (const server of bench.servers.slice(1)) await server.freeze();
     const trying = async (): Promise<Lease<undefined>> => {
       for (;;) {
-        const lease = await b.tenure.tryAcquire("x", { ttl: 60_000 }).catch(() => null);
+        const lease = await b.tenure.tryAcquire("x", { ttl: 300_000 }).catch(() => null);
         if (lease !== null) return lease;
       }
     };
