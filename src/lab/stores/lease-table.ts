@@ -141,11 +141,13 @@ export class LeaseTable implements StoreModel {
   }
 
   release({ name, holder, token }: ReleaseRequest): Released {
-    if (token === undefined) this.#leave(name, holder);
+    // Of an attempt that waits, its place is all that it left behind.
+    const hadPlace = token === undefined && this.#leave(name, holder);
     const found = this.#look(name);
-    if (found === undefined) return "not-held";
-    const isOwn = found.holder === holder && (token === undefined || found.token === token);
-    if (!isOwn && this.#flaw !== "release-any") return "not-held";
+    const isOwn = found?.holder === holder && (token === undefined || found.token === token);
+    if (found === undefined || (!isOwn && this.#flaw !== "release-any")) {
+      return hadPlace ? "released" : "not-held";
+    }
     this.#end(found, "released", holder);
     return "released";
   }
@@ -299,16 +301,10 @@ export class LeaseTable implements StoreModel {
   #heldOf({ holder, token, ttlMs, expiresMs, name, request, isOffer }: LeaseRecord): Held {
     const leftMs = Math.max(0, Math.ceil(expiresMs - this.#nowMs()));
     const waiters = this.#waiters.get(name)?.length ?? 0;
-    const held = {
-      holder,
-      token,
-      ttlMs: isOffer ? OFFER_MS : ttlMs,
-      why: "held",
-      waiters,
-    } as const;
     const { holderInfo } = request;
     return {
-      ...held,
+      ...{ holder, token, waiters, why: "held" },
+      ttlMs: isOffer ? OFFER_MS : ttlMs,
       ...(Number.isFinite(leftMs) ? { leftMs } : {}),
       ...(holderInfo === undefined ? {} : { holderInfo }),
     };
@@ -363,13 +359,15 @@ export class LeaseTable implements StoreModel {
     return undefined;
   }
 
-  #leave(name: string, holder: string): void {
+  /** Whether it stood there. */
+  #leave(name: string, holder: string): boolean {
     const line = this.#waiters.get(name);
     const place = line?.findIndex(({ request }) => request.holder === holder) ?? -1;
-    if (line === undefined || place < 0) return;
+    if (line === undefined || place < 0) return false;
     line.splice(place, 1);
     if (line.length === 0) this.#waiters.delete(name);
     this.#leftQueue(name, holder);
+    return true;
   }
 
   #leftQueue(key: string, holder: string): void {

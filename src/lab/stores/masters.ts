@@ -55,7 +55,7 @@ function backendOf(
       network.ask(client, master.server, what, step);
     const commands: Commands = {
       isCluster: false,
-      send: ([name]) => ask(name!.toLowerCase(), () => `run_id:${master.name}`),
+      send: (args) => ask(args[0]!.toLowerCase(), () => master.tell(args)),
       evaluate: (script, keys, args) =>
         ask(WHAT.get(script)!, () => master.run(script, keys, args)),
     };
@@ -101,10 +101,20 @@ export class Master implements Recorder {
    * `awayMs` have passed.
    */
   crash(awayMs: number): void {
+    this.stop();
+    this.#startAt(this.#world.nowMs + awayMs);
+  }
+
+  /** Is killed, and forgets everything, until it is started. */
+  stop(): void {
     this.#server.kill();
     this.#records.clear();
     this.#changed("forgotten");
-    this.#startAt(this.#world.nowMs + awayMs);
+  }
+
+  /** Starts again at once, if it is down. */
+  start(): void {
+    if (!this.#server.isAlive) this.#startAt(this.#world.nowMs);
   }
 
   /** The wall clock of its machine is set, whether it runs or not. */
@@ -118,6 +128,16 @@ export class Master implements Recorder {
     const reply = this.#step(script, keys, args);
     this.#changed(script === RELEASE ? "released" : undefined);
     return reply;
+  }
+
+  /** What it answers to a command: all that the backend sends are questions. */
+  tell([command, , , pattern = ""]: readonly string[]): Reply {
+    if (command === "INFO") return `run_id:${this.name}`;
+    if (command !== "SCAN") throw new Error(`the masters of the lab know no ${command}`);
+    const beginning = pattern.slice(0, -1).replaceAll(/\\(.)/g, "$1");
+    const isShown = (key: string): boolean =>
+      key.startsWith(beginning) && this.#live(key) !== undefined;
+    return ["0", [...this.#records.keys()].filter(isShown)];
   }
 
   /** Names of locks that it has records of, expired ones among them. */

@@ -63,7 +63,8 @@ class ObservedTable implements StoreModel<FencingToken> {
     const found = this.#records.get(name);
     const isOwn = found !== undefined && !found.isFree && found.request.holder === holder;
     if (isOwn) {
-      this.#put({ ...found, version: found.version + 1 });
+      const again = { ...found.request, ttlMs: request.ttlMs };
+      this.#put({ ...found, request: again, version: found.version + 1 });
       return { grant: grantOf(found, request.ttlMs) };
     }
     if (found !== undefined && !found.isFree) {

@@ -31,7 +31,7 @@ interface Session {
 
 interface LeaseRecord {
   readonly request: AcquireRequest;
-  readonly session: string;
+  session: string;
   readonly token: bigint;
 }
 
@@ -61,6 +61,7 @@ const MEMBERS = ["m1", "m2", "m3"] as const;
 export function sessionStore(world: World, flaw?: SessionFlaw): SessionStore {
   const members = MEMBERS.map((name) => new SimulatedProcess(world, name));
   let leader = 0;
+  let term = 0;
   const model = new SessionTable(
     world,
     () => members[leader]!,
@@ -71,6 +72,7 @@ export function sessionStore(world: World, flaw?: SessionFlaw): SessionStore {
     const next = members.findIndex((member, i) => i !== leader && member.isRunning);
     if (next < 0) return;
     leader = next;
+    term += 1;
     world.history.add({ kind: "fault", what: "leader-change", target: members[next]!.name });
     model.startAnew();
   };
@@ -82,7 +84,7 @@ export function sessionStore(world: World, flaw?: SessionFlaw): SessionStore {
       if (!members[leader]!.isRunning && members.filter((m) => m.isRunning).length >= 2) {
         changeLeader();
       }
-      return { server: members[leader]!, model, epoch: `term ${leader}` };
+      return { server: members[leader]!, model, epoch: `term ${term}` };
     },
     rules: { tokensMayRepeat: false, mayHaveTwoHolders: false },
     changeLeader,
@@ -178,7 +180,11 @@ class SessionTable implements StoreModel<FencingToken> {
       throw new UnavailableError("there is no such session", { lock: name });
     }
     const ttlMs = alive?.ttlMs ?? request.ttlMs;
-    if (found !== undefined) return { grant: grantOf(found, ttlMs) };
+    if (found !== undefined) {
+      // An earlier answer was lost: the record is this holder's, and lives on with this session.
+      found.session = session ?? "";
+      return { grant: grantOf(found, ttlMs) };
+    }
     const record = { request, session: session ?? "", token: this.#revision };
     this.#records.set(name, record);
     this.#world.history.add({
