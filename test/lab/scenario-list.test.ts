@@ -43,3 +43,14 @@ test("the guide says where each is played, and names tests that there are", () =
     }
   }
 });
+
+test("each of the 42 is shown on real processes or servers, too", () => {
+  const numbered = rows.filter((row) => /^\| \d+ /.test(row));
+  expect(numbered).toHaveLength(42);
+  for (const row of numbered) {
+    const onReal = row.split("|").at(-2)!;
+    const named = quoted(onReal).filter((text) => text.includes("/"));
+    expect(named.length, row).toBeGreaterThan(0);
+    expect(onReal, row).not.toMatch(/\bnot\b/);
+  }
+});
