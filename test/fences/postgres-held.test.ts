@@ -66,6 +66,29 @@ describeOn(postgresProgram, "held check and set-up of the Postgres fence", () =>
       await backend.close();
     });
 
+    it("is refused for a lease that ended while it waited for the row", async () => {
+      const backend = await postgresBackend(pool);
+      const call = { signal: new AbortController().signal, timeoutMs: 10_000 };
+      await backend.open?.(call);
+      const fence = postgresFence(pool);
+      await fence.uninstall({ table: "account" });
+      const answer = await backend.acquire({ name: "n", holder: "h", ttlMs: 1_000 }, call);
+      if (!("grant" in answer)) throw new Error("not granted");
+      const locking = await pool.connect();
+      await locking.query("BEGIN; SELECT FROM tenure.lease FOR UPDATE");
+      const lease = { ...answer.grant, storeId: backend.storeId };
+      const held = fence.held(lease, (tx) => tx.query(add));
+      held.catch(() => undefined);
+      await somebodyWaits();
+      const ended = "SELECT FROM tenure.lease WHERE expires <= clock_timestamp()";
+      while ((await server.query(ended)).length === 0);
+      await locking.query("ROLLBACK");
+      locking.release();
+      await expect(held).rejects.toBeInstanceOf(LeaseLostError);
+      expect(await balance()).toBe(5);
+      await backend.close();
+    });
+
     it("says where it looked for the leases when there are none", async () => {
       const fence = postgresFence(pool, { leaseSchema: "elsewhere" });
       const held = fence.held(bearer(5), (tx) => tx.query(add));

@@ -15,6 +15,7 @@ import type { FencingToken, TokenBearer } from "../../src/core/token.js";
 import type { Connection } from "../../src/fences/sqlite/connection.js";
 import { createSqliteFence, type SqliteFence } from "../../src/fences/sqlite/index.js";
 import { sqliteFence, sqliteParts } from "../../src/fences/sqlite/open.js";
+import { machine } from "../../src/platform/machine.js";
 import { bearer } from "./bearers.js";
 
 describe("SQLite fence and its file", () => {
@@ -262,6 +263,29 @@ describe("SQLite fence and its file", () => {
       other.exec("UPDATE tenure_store SET boot = 'earlier'");
       await expect(fence.held(c, set(6))).rejects.toThrow(LeaseLostError);
       expect(value()).toBe(5);
+      await backend.close();
+    });
+
+    it("is refused for a lease that ended while the file was locked by another", async () => {
+      other.pragma("journal_mode = WAL");
+      const backend = await sqlite(file, { endWithProcess: false });
+      await backend.open?.(call());
+      const answer = await backend.acquire({ name: "n", holder: "h", ttlMs: 60_000 }, call());
+      if (!("grant" in answer)) throw new Error("not granted");
+      const fence = keep(sqliteFence(file));
+      await fence.mark("t");
+      other.exec("BEGIN IMMEDIATE");
+      const held = fence.held({ ...answer.grant, storeId: backend.storeId }, set(1));
+      held.catch(() => undefined);
+      const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+      for (let turns = 0; turns < 20; turns++) await turn();
+      const { nowMs } = await machine();
+      const endMs = Math.ceil(nowMs()) + 1;
+      other.prepare("UPDATE tenure_lease SET expires = ?").run(endMs);
+      while (nowMs() < endMs) await turn();
+      other.exec("COMMIT");
+      await expect(held).rejects.toThrow(LeaseLostError);
+      expect(value()).toBe(0);
       await backend.close();
     });
 

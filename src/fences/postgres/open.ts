@@ -57,8 +57,10 @@ export function postgresParts(client: PostgresClient): PostgresParts {
   };
 }
 
-// A renewal changes no key of the row, a take-over deletes it: the lock stops only the latter.
+// A renewal changes no key of the row, a take-over deletes it: the lock stops only the latter. The
+// time is looked at once the lock is had: a condition of the inner SELECT is computed before that.
 function heldCheck(leaseSchema: string): string {
-  return `SELECT 1 FROM ${quoteIdentifier(leaseSchema)}.lease WHERE name = $1 AND holder = $2
-    AND token = $3::bigint AND expires > clock_timestamp() FOR KEY SHARE`;
+  return `WITH locked AS MATERIALIZED (SELECT expires FROM ${quoteIdentifier(leaseSchema)}.lease
+      WHERE name = $1 AND holder = $2 AND token = $3::bigint FOR KEY SHARE)
+    SELECT 1 FROM locked WHERE expires > clock_timestamp()`;
 }

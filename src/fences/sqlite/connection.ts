@@ -50,8 +50,11 @@ export interface HeldCheck {
   readonly keepsLeasesSql: string;
   /** Answers the `id` of the store whose leases the file keeps. */
   readonly storeIdSql: string;
-  /** The values that say what time it is for the file's leases. */
-  now(): Promise<readonly Value[]>;
+  /**
+   * A clock that answers the values that say what time it is for the file's leases. To be read once
+   * the file is locked: a lease that ended during the wait for the lock has ended.
+   */
+  clock(): Promise<() => readonly Value[]>;
 }
 
 /** A statement's row; integers are `bigint`. */

@@ -16,14 +16,14 @@ export function whyNotHeld(
   { connection, transactions }: { connection: Connection; transactions: Transactions },
   check: HeldCheck,
   { scope, holder, token }: Bearer,
-  now: readonly Value[],
+  now: () => readonly Value[],
 ): GuaranteeError | LeaseLostError | undefined {
   const one = (sql: string, ...values: Value[]): unknown =>
     transactions.own("test the lease", () => connection.prepare(sql).get(...values));
   const file = connection.file || "the database";
   const about = { lock: scope.name, backend: "sqlite" };
   try {
-    if (one(check.sql, scope.name, holder, token, ...now) !== undefined) return undefined;
+    if (one(check.sql, scope.name, holder, token, ...now()) !== undefined) return undefined;
   } catch (error) {
     if (one(check.keepsLeasesSql) !== undefined) throw error;
     const text =

@@ -92,7 +92,7 @@ export function createSqliteFence<S extends OnStale = "reject">(
     held: async (bearer, work) => {
       const armer = checkBearer(bearer);
       checkWork(work);
-      const now = await parts.heldCheck.now();
+      const now = await parts.heldCheck.clock();
       return await transact("write while held", armer, (opened) => {
         const why = whyNotHeld(opened, parts.heldCheck, armer, now);
         if (why !== undefined) throw why;

@@ -57,8 +57,8 @@ const heldCheck: HeldCheck = {
   sql: HELD_AND_LIVE_SQL,
   keepsLeasesSql: KEEPS_LEASES_SQL,
   storeIdSql: STORE_ID_SQL,
-  now: async () => {
+  clock: async () => {
     const here = await machine();
-    return [here.bootId ?? "", here.clockId, BigInt(Math.ceil(here.nowMs()))];
+    return () => [here.bootId ?? "", here.clockId, BigInt(Math.ceil(here.nowMs()))];
   },
 };
