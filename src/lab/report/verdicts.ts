@@ -41,7 +41,7 @@ const UNTESTED: Readonly<Record<InvariantId, string>> = {
   I7: "no client looked at a lease of its own",
   I8: "nobody stood for election",
   I9: "nobody waited when a name came free",
-  I10: "no client was left to be closed",
+  I10: "no client was closed at the end",
   I11: "no holder's time ran out while somebody waited",
   I12: "no client was told what became of a write",
   I13: "it ran once",
