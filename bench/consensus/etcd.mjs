@@ -74,6 +74,11 @@ async function start() {
     url: `etcd://127.0.0.1:${port}`,
     /** One commit, for scale. */
     commit: () => ask("kv/put", { key: base64("bench:commit"), value: VALUE }),
+    /** Forgets the history, as clusters do every few minutes where they are told to. */
+    async compact() {
+      const { header } = await ask("kv/put", { key: base64("bench:commit"), value: VALUE });
+      await ask("kv/compaction", { revision: header.revision, physical: true });
+    },
     /** Requests that it has been sent so far, by kind. */
     async requests() {
       const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
