@@ -4,6 +4,8 @@ import path from "node:path";
 import { pathToFileURL } from "node:url";
 import { build, type Plugin } from "esbuild";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type * as ExamineModule from "../../src/lab/scenarios/examine.js";
+import type * as PlayModule from "../../src/lab/scenarios/play.js";
 import type * as ShrinkModule from "../../src/lab/shrink.js";
 import type * as SoakModule from "../../src/lab/soak.js";
 
@@ -13,7 +15,7 @@ const MOST_EVENTS = 15;
 /** Short runs, of which it takes some more. */
 const FOR_MS = 100_000;
 
-type Lab = typeof ShrinkModule & typeof SoakModule;
+type Lab = typeof ShrinkModule & typeof SoakModule & typeof ExamineModule & typeof PlayModule;
 
 /** One place of the real core, and what a mistake makes of it. */
 interface Bug {
@@ -59,7 +61,8 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 /** The lab, over a core with a bug, or without. */
 async function labWith(bug: Bug | undefined, name: string): Promise<Lab> {
   const outfile = path.join(folder, `${name}.mjs`);
-  const contents = `export * from "./soak.js"; export * from "./shrink.js";`;
+  const contents = `export * from "./soak.js"; export * from "./shrink.js";
+    export * from "./scenarios/examine.js"; export * from "./scenarios/play.js";`;
   await build({
     stdin: { contents, resolveDir: path.join(root, "src/lab"), loader: "ts" },
     bundle: true,
@@ -92,6 +95,26 @@ describe("a bug in the real core", () => {
     const sound = await labWith(undefined, "sound");
     const same = await sound.soak({ firstSeed: seed, seeds: 1, store, forMs: FOR_MS });
     expect(same.violations).toEqual([]);
+  });
+
+  test.each<[string, Bug]>([
+    ["B was closed and kept 1 listener on a signal of its caller", {
+      file: "src/core/aborting.ts",
+      is: `signal.removeEventListener("abort", tell);`,
+      becomes: "void tell;",
+    }],
+    ["B was closed and kept 1 subscription", {
+      file: "src/core/waiting.ts",
+      is: "await subscription?.[Symbol.asyncDispose]();",
+      becomes: "void subscription;",
+    }],
+  ])("that leaves something behind is told by a scenario: %s", async (text, bug) => {
+    const { examine, findScenario } = await labWith(bug, `leaves-${path.basename(bug.file)}`);
+    const { violations, wrong } = await examine(findScenario("lost-notice"), {
+      ...{ seed: 1, fence: "armed" },
+    });
+    expect(violations).toContainEqual(expect.objectContaining({ invariant: "I10", text }));
+    expect(wrong).toContain("was closed and kept");
   });
 
   test("cannot be planted where the code reads otherwise", async () => {
