@@ -10,6 +10,7 @@ import { adoptMysql, openMysql } from "../drivers/mysql/open.js";
 import type { PgPool, PostgresSql } from "../drivers/postgres/client.js";
 import type { PostgresDatabase } from "../drivers/postgres/database.js";
 import * as postgresErrors from "../drivers/postgres/errors.js";
+import { runKept } from "../drivers/postgres/kept.js";
 import { adoptPostgres, openPostgres } from "../drivers/postgres/open.js";
 import type { UserSqliteDatabase } from "../drivers/sqlite/database.js";
 import { explainSqlite, isBusy } from "../drivers/sqlite/errors.js";
@@ -232,7 +233,13 @@ function overPostgres(
         return await work({ native: transaction.native, query });
       }, limits),
     // One message, which the server takes for one transaction, and answers once.
-    alone: (text, ms, limits) => database.run(`${postgresSettings(ms)}; ${text}`, [], limits),
+    alone: (statement, ms, limits) =>
+      runKept(
+        (script, within) => database.run(script, [], within),
+        postgresSettings(ms),
+        statement,
+        limits,
+      ),
     isContention,
     isDuplicate: (error) => sqlState(error) === "23505",
     endsSession,

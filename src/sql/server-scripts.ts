@@ -3,7 +3,8 @@ import { UnavailableError, type TenureError } from "../core/errors.js";
 import { driveAsync, InsertNew, Shortcut, type Script } from "./script.js";
 import type { SqlRows, Step } from "./script.js";
 import type { Ask } from "./server-tx.js";
-import { raw, render, renderInText, sql, type Rendering, type SqlPiece } from "./statement.js";
+import { raw, render, renderKept, sql } from "./statement.js";
+import type { RenderedKept, Rendering, SqlPiece } from "./statement.js";
 
 /** A kind of server. */
 export type ServerDialect = "postgres" | "mysql";
@@ -77,11 +78,11 @@ export class ServerScripts {
 
   /** A shortcut's statement, outside any transaction. */
   async alone(
-    ask: (text: string) => Promise<SqlRows>,
+    ask: (statement: RenderedKept) => Promise<SqlRows>,
     { statement }: Shortcut,
   ): Promise<SqlRows> {
     try {
-      return await ask(renderInText(statement, this.#rendering.schema));
+      return await ask(renderKept(statement, this.#rendering.schema));
     } catch (error) {
       if (this.#faults.isDuplicate(error)) return [];
       throw error;

@@ -12,6 +12,7 @@ import { Shortcut, type Run, type Script, type SqlRows } from "./script.js";
 import { ServerScripts, type ServerDialect, type ServerFaults } from "./server-scripts.js";
 import { askIn, ServerWork, type Ask, type CallersServer } from "./server-tx.js";
 import type { ServerTransaction, ServerTx } from "./server-tx.js";
+import type { RenderedKept } from "./statement.js";
 import type { SqlStore, Work } from "./store.js";
 import { OutOfTime, timeLimit, type Progress, type TimeLimit } from "../core/time-limit.js";
 
@@ -41,7 +42,7 @@ export interface ServerParts<K extends ServerDialect> extends ServerFaults {
    * `begin` does; left out where a shortcut has no answer (no RETURNING).
    */
   readonly alone?: (
-    text: string,
+    statement: RenderedKept,
     ms: number,
     limits: ServerLimits,
   ) => Promise<{ readonly rows: SqlRows }>;
@@ -98,8 +99,8 @@ export class ServerStore<K extends ServerDialect> implements SqlStore<ServerDial
     return await this.#inTime(during, async ({ limits }, progress) => {
       // As it is with COMMIT: who gets no answer does not know.
       progress.stage = "commit";
-      const ask = async (text: string): Promise<SqlRows> =>
-        (await alone(text, this.#timeoutMs, limits)).rows;
+      const ask = async (statement: RenderedKept): Promise<SqlRows> =>
+        (await alone(statement, this.#timeoutMs, limits)).rows;
       return await this.#scripts.alone(ask, shortcut);
     });
   }

@@ -153,7 +153,7 @@ function writeValue(to: SqlWriter, value: SqlValue): void {
     case "sqlite":
       return to.bind(whole);
     case "postgres":
-      return to.bind(String(whole), "CAST(", isText ? " AS text)" : " AS bigint)");
+      return to.bind(String(whole), "CAST(", isText ? " AS text)" : AS_BIGINT);
     case "mysql":
       if (isText) return to.bind(hexOf(value), "UNHEX(", ")");
       return to.bind(String(whole), "CAST(", " AS SIGNED)");
@@ -178,14 +178,21 @@ export interface Rendered {
   readonly values: readonly unknown[];
 }
 
+/** A statement for Postgres that sessions may keep, and its values as SQL. */
+export interface RenderedKept {
+  readonly text: string;
+  readonly args: readonly string[];
+}
+
 /**
- * A statement for Postgres with its values in its text, where several stand in one message. Values
- * become digits alone, so there is nothing to quote whatever the connection's settings.
+ * A statement for Postgres with its values beside it as SQL. Values become digits alone, so there
+ * is nothing to quote whatever the connection's settings.
  *
- * @throws TypeError for a value that is not text or null.
+ * @throws TypeError for a value that is not one of {@link SqlValue}.
  */
-export function renderInText(piece: SqlPiece, schema: string | undefined): string {
+export function renderKept(piece: SqlPiece, schema: string | undefined): RenderedKept {
   let text = "";
+  const args: string[] = [];
   piece.write({
     dialect: "postgres",
     schema,
@@ -193,11 +200,15 @@ export function renderInText(piece: SqlPiece, schema: string | undefined): strin
     add: (more) => void (text += more),
     bind(value, before = "", after = "") {
       if (typeof value !== "string") throw new TypeError("a value in a text must be text");
-      text += `${before}convert_from(decode('${hexOf(value)}', 'hex'), 'UTF8')${after}`;
+      const isWhole = after === AS_BIGINT && /^-?\d+$/.test(value);
+      args.push(isWhole ? `'${value}'` : `convert_from(decode('${hexOf(value)}', 'hex'), 'UTF8')`);
+      text += `${before}$${args.length}${after}`;
     },
   });
-  return text;
+  return { text, args };
 }
+
+const AS_BIGINT = " AS bigint)";
 
 /** What a statement is rendered for. */
 export type Rendering = Pick<SqlWriter, "dialect" | "schema" | "nowMs">;

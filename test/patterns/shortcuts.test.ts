@@ -22,6 +22,9 @@ onStores(
     it("is not put in a transaction: a new claim, and a key that is taken", async () => {
       const spot = await store.fresh();
       const c = await spot.open((target, more) => claims(target, more));
+      // A session prepares each statement with its first call.
+      for (const who of ["a", "b"]) await c.claim("first", who, { lease: "1m" });
+      await c.claim("first", "c");
       const sent = statements();
       const claim = (await c.claim("job", "a", { lease: "1m" }))!;
       expect(sent()).toBe(1);
@@ -36,6 +39,9 @@ onStores(
       const spot = await store.fresh();
       const r = await spot.open((target, more) => reservations(target, more));
       await r.define("hall", 3);
+      await r.define("first", 9);
+      const shapes = [{ for: "1m" }, { for: Infinity }, { for: "1m", capacity: 9 }] as const;
+      for (const [n, shape] of shapes.entries()) await r.reserve("first", `h${n}`, shape);
       const sent = statements();
       const first = await r.reserve("seat", "ann", { for: "1m" });
       expect(first).toEqual({
@@ -77,6 +83,9 @@ onStores(
       const first = [(await q.take())!, (await q.take())!];
       expect(first.map(({ payload }) => payload)).toEqual([{ n: 1 }, { n: 3 }]);
       expect(await q.take()).toBeNull();
+      await q.add({ key: "c", payload: { n: 0 } });
+      await (await q.take())!.complete();
+      expect(await q.take()).toBeNull();
       const sent = statements();
       await first[0]!.complete();
       expect(sent()).toBe(1);
@@ -88,7 +97,7 @@ onStores(
       await first[0]!.complete();
       await second.complete();
       await first[1]!.complete();
-      expect(await q.stats()).toMatchObject({ waiting: 0, done: 3, dead: 0 });
+      expect(await q.stats()).toMatchObject({ waiting: 0, done: 4, dead: 0 });
     });
 
     it("has the time of a transaction in the server, too: nothing of it comes later", async () => {
@@ -127,6 +136,7 @@ onStores(
       const url = String(spot.target).replace(`:${port}/`, `:${proxy.port}/`);
       const far = await spot.open((_target, more) => claims(url, more));
       const near = await spot.open((target, more) => claims(target, more));
+      await far.claim("first", "me");
       proxy.hold("reply");
       const unknown = expect(far.claim("job", "me")).rejects.toThrow(OutcomeUnknownError);
       await until(async () => (await near.inspect("job")) !== null);
