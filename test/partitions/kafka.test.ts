@@ -4,7 +4,8 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vites
 import { connect } from "../../src/connect.js";
 import type { PartitionGroup } from "../../src/partitions/contract.js";
 import { has } from "../../src/partitions/kafka/client.js";
-import { Commits, type Within } from "../../src/partitions/kafka/commits.js";
+import { Commits } from "../../src/partitions/kafka/commits.js";
+import type { Within } from "../../src/partitions/kafka/lent.js";
 import { kafkaPartitions } from "../../src/partitions/kafka/open.js";
 import type { KafkaPartition, KafkaPartitionsOptions } from "../../src/partitions/kafka/open.js";
 import { platform } from "../../src/platform/index.js";

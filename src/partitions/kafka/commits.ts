@@ -20,8 +20,7 @@ import { isFinal, isStaleMember } from "./client.js";
 import type { KafkaConsumer } from "./client.js";
 import { explain } from "./explain.js";
 import type { Asked } from "./explain.js";
-import { Lent } from "./lent.js";
-import { AGAIN_MS } from "./seat.js";
+import { AGAIN_MS, Lent, type Within } from "./lent.js";
 
 /** An owner, as far as a commit needs to know. */
 export interface Committer {
@@ -36,9 +35,6 @@ interface Pin {
   readonly generationId: number;
   lent: Lent;
 }
-
-/** What a promise answers, unless it takes too long: an error then. */
-export type Within = <R>(answer: Promise<R>, during: string) => Promise<R>;
 
 /** What commits are made with. */
 export interface CommitsParts {

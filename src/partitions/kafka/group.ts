@@ -22,10 +22,11 @@ import type { PartitionInfo } from "../roster.js";
 import { closedError, runWork } from "../run-work.js";
 import type { Joined, KafkaConsumer, KafkaLibrary } from "./client.js";
 import { Commits } from "./commits.js";
+import { AGAIN_MS } from "./lent.js";
 import { kafkaTerms } from "./options.js";
 import type { KafkaPartitionsOptions, KafkaTerms } from "./options.js";
 import { Reading } from "./reading.js";
-import { AGAIN_MS, Seat } from "./seat.js";
+import { Seat } from "./seat.js";
 import { OwnedTopicPartition, type KafkaPartition } from "./topic-partition.js";
 
 /** The group, with the library that is used. */

@@ -1,5 +1,11 @@
 import type { KafkaConsumer } from "./client.js";
 
+/** What a promise answers, unless it takes too long: an error then. */
+export type Within = <R>(answer: Promise<R>, during: string) => Promise<R>;
+
+/** Pause before a fresh client tries again, milliseconds. */
+export const AGAIN_MS = 500;
+
 /**
  * A client of the library that ends once nothing is under way on it: what is closed under a request
  * never answers.

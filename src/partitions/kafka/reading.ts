@@ -8,10 +8,9 @@ import { whenAborted } from "../../core/aborting.js";
 import type { Timers } from "../../core/clock.js";
 import { partialAnswer } from "./client.js";
 import type { FetchAnswer, FetchedPartition, KafkaConsumer, KafkaRecord } from "./client.js";
-import type { Within } from "./commits.js";
 import { explain } from "./explain.js";
 import type { Asked } from "./explain.js";
-import { Lent } from "./lent.js";
+import { Lent, type Within } from "./lent.js";
 
 /** Longest that the broker holds an answer back for want of messages: others may have come. */
 const LONGEST_WAIT_MS = 250;

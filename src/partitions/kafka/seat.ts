@@ -11,12 +11,10 @@ import { UnavailableError } from "../../core/errors.js";
 import { assigner } from "./assigner.js";
 import { refusal } from "./client.js";
 import type { Joined, KafkaConsumer } from "./client.js";
-import type { Within } from "./commits.js";
 import { explain } from "./explain.js";
 import type { Asked } from "./explain.js";
+import { AGAIN_MS, type Within } from "./lent.js";
 
-/** Pause before another try, milliseconds. */
-export const AGAIN_MS = 500;
 /** Tries to join at first where no broker answers; at least one for each. */
 const FEWEST_TRIES = 3;
 /** Sessions for which a broker may say that it is not ready: one that takes over a group does. */
