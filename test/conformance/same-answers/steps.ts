@@ -70,7 +70,7 @@ const LONG_TTLS_MS = [600_000, 900_000];
 const NAMES = ["a", "b", "c"];
 
 /** Holders; each belongs to a client, so that more than one process is in it. */
-export const HOLDERS: readonly string[] = ["h1", "h2", "h3", "h4", "h5"];
+const HOLDERS = ["h1", "h2", "h3", "h4", "h5"];
 
 /** The steps of a seed. */
 export function drawSteps(seed: number, plan: Plan): readonly Step[] {
