@@ -107,9 +107,10 @@ export class Acquisition<T extends FencingToken | undefined> {
         return answer;
       }
       this.#refused(contender, answer.held, 0);
+      this.#attempts.abandon(contender);
       return answer;
     } catch (error) {
-      if (contender.unsure) this.#attempts.giveUp(contender);
+      this.#attempts.abandon(contender);
       throw this.#told(name, "acquire", error);
     }
   }
@@ -143,7 +144,7 @@ export class Acquisition<T extends FencingToken | undefined> {
       this.leases.keep(lease, patience.waitedMs());
       return lease;
     } catch (error) {
-      if (contender.unsure) this.#attempts.giveUp(contender);
+      this.#attempts.abandon(contender);
       if (!(error instanceof PatienceOver)) throw this.#told(name, "acquire", error);
       const waitedMs = patience.waitedMs();
       this.#refused(contender, seen, waitedMs);

@@ -41,7 +41,7 @@ export class Attempts<T extends FencingToken | undefined> {
   readonly #cleanup: Cleanup<T>;
   readonly #keeper: Keeper<T>;
   readonly #calls: Calls;
-  /** Holders that were given back under a session, the longest ago first. */
+  /** Holders that have no lease under a session any more, or never had, the longest ago first. */
   readonly #past = new Set<string>();
 
   constructor(
@@ -138,7 +138,7 @@ export class Attempts<T extends FencingToken | undefined> {
    */
   giveUp(contender: Contender): void {
     const { name, holder, terms } = contender;
-    this.renew(contender);
+    this.#renamed(contender);
     const session = this.#sessions?.current(terms.ttlMs);
     const ended = (certain: boolean): void => {
       if (session !== undefined) this.#remember(holder);
@@ -148,10 +148,16 @@ export class Attempts<T extends FencingToken | undefined> {
     this.#cleanup.take({ name, holder, ttlMs: terms.ttlMs, ended });
   }
 
-  /** A new holder id for what the contender does next. */
+  /** A new holder id for what the contender does next; the store answered for the old one. */
   renew(contender: Contender): void {
-    contender.holder = this.#runtime.random.id();
-    contender.unsure = false;
+    if (this.#sessions !== undefined) this.#remember(contender.holder);
+    this.#renamed(contender);
+  }
+
+  /** The contender ends without a lease. */
+  abandon(contender: Contender): void {
+    if (contender.unsure) this.giveUp(contender);
+    else if (this.#sessions !== undefined) this.#remember(contender.holder);
   }
 
   /** What came of a try after its contender had given up. */
@@ -159,9 +165,15 @@ export class Attempts<T extends FencingToken | undefined> {
     if (outcome.status === "rejected") {
       if (mayHaveHappened(outcome.reason)) this.giveUp(contender);
     } else if ("lease" in outcome.value) {
-      this.giveUp(contender);
+      // The contender may have another id by now.
+      this.giveUp({ ...contender, holder: outcome.value.lease.holder });
       void this.leave(this.#sessionOf(outcome.value.lease));
     }
+  }
+
+  #renamed(contender: Contender): void {
+    contender.holder = this.#runtime.random.id();
+    contender.unsure = false;
   }
 
   /** A lease was given back for certain. */
@@ -175,10 +187,10 @@ export class Attempts<T extends FencingToken | undefined> {
   }
 
   /**
-   * What blocks this contender may be an old request of this process: (1) a lease is given back, or
-   * an attempt given up, and the store says that it holds nothing; (2) its acquire, or a copy of
-   * it, arrives and is granted; (3) nobody knows of it, and the session that carries it is kept
-   * alive by others. The record names its holder.
+   * What blocks this contender may be an old request of this process: (1) a lease is given back, an
+   * attempt given up, and the store says that it holds nothing, or it was refused; (2) its acquire,
+   * or a copy of it, arrives and is granted; (3) nobody knows of it, and the session that carries
+   * it is kept alive by others. The record names its holder.
    */
   #takeBack({ name, terms }: Contender, { holder }: Held): void {
     if (holder === undefined || !this.#past.delete(holder)) return;

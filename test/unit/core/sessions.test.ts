@@ -1,4 +1,6 @@
 import { describe, expect, it } from "vitest";
+import type { AcquireRequest } from "../../../src/core/backend.js";
+import type { Timers } from "../../../src/core/clock.js";
 import { GuaranteeError, OutcomeUnknownError, UnavailableError } from "../../../src/core/errors.js";
 import { Tenure } from "../../../src/core/tenure.js";
 import { simulatedRuntime } from "../../../src/testing/simulated-runtime.js";
@@ -93,6 +95,39 @@ describe("on a store with sessions", () => {
     await sim.advance(100);
     expect((await b.tryAcquire("x", { ttl: 9000 }))?.state).toBe("held");
     expect(other.state).toBe("held");
+  });
+
+  it.each<[string, (a: Tenure, timers: Timers) => Promise<unknown>]>([
+    ["a try", (a) => a.tryAcquire("x", { ttl: 9000 })],
+    ["a wait that ended", (a) => a.acquire("x", { ttl: 9000, wait: 50 })],
+    [
+      "a wait that was aborted",
+      (a, timers) => {
+        const controller = new AbortController();
+        timers.after(50, () => controller.abort());
+        return a.acquire("x", { ttl: 9000, signal: controller.signal });
+      },
+    ],
+  ])("takes back what a copy of %s was granted, though it had been refused", async (_, ask) => {
+    const { sim, store, a, b, hooks } = await two();
+    const asked: AcquireRequest[] = [];
+    hooks.acquire = (next, request) => {
+      asked.push(request);
+      return next();
+    };
+    const blocking = present(await b.tryAcquire("x", { ttl: 9000 }));
+    present(await a.tryAcquire("y", { ttl: 9000 }));
+    const refused = ask(a, sim.runtime.timers).catch(() => null);
+    await sim.advance(1000);
+    expect(await refused).toBeNull();
+    await blocking.release();
+    const copy = asked.find(({ name }) => name === "x")!;
+    await store.backend().acquire(copy, { timeoutMs: 1000, signal: new AbortController().signal });
+    expect(store.records.get("x")?.holder).toBe(copy.holder);
+    // Another session of this process: its own would be granted its own record again.
+    expect(await a.tryAcquire("x", { ttl: 8000 })).toBeNull();
+    await sim.advance(100);
+    expect((await b.tryAcquire("x", { ttl: 9000 }))?.state).toBe("held");
   });
 
   it("takes no session whose time is over, though the store still calls it alive", async () => {
