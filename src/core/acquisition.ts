@@ -132,14 +132,17 @@ export class Acquisition<T extends FencingToken | undefined> {
     if (this.#isStopped) throw this.#closedError(name);
     // Without time to wait there is still one try, however long the store takes to answer it.
     const waitMs = terms.waitMs === 0 ? Infinity : terms.waitMs;
-    const patience = new Patience(this.#runtime, waitMs, signal, this.#calls.timeoutMs);
+    const { timeoutMs } = this.#calls;
+    const patience = new Patience(this.#runtime, waitMs, signal, timeoutMs, (undone) => {
+      void this.#counted(undone);
+    });
     this.#patient.add(patience);
     const contender = this.#contender(name, terms);
     let seen: Held | undefined;
     const see = (held: Held): void => void (seen = held);
     try {
       if (terms.waitMs === 0) return await this.#atOnce(name, terms, patience);
-      await patience.race(this.#attempts.settle(name), () => undefined);
+      await patience.race(this.#attempts.settle(name));
       const lease = await (this.#queueing ?? this.#waiting).wait(contender, patience, see);
       this.leases.keep(lease, patience.waitedMs());
       return lease;

@@ -29,6 +29,7 @@ export class Patience implements Member {
   readonly startedAt: Moment;
   readonly #runtime: Runtime;
   readonly #unansweredMs: number;
+  readonly #abandoned: (undone: Promise<void>) => void;
   readonly #onOver = new Set<(over: PatienceOver) => void>();
   readonly #unlisten: () => void;
   readonly #timer: Timer | undefined;
@@ -37,15 +38,20 @@ export class Patience implements Member {
   #answeredAt: Moment;
   #failure: unknown;
 
-  /** @param unansweredMs how long a store that does not answer is put up with */
+  /**
+   * @param unansweredMs how long a store that does not answer is put up with
+   * @param abandoned told of each request whose late answer has still to be undone
+   */
   constructor(
     runtime: Runtime,
     waitMs: number,
     caller: AbortSignal | undefined,
     unansweredMs: number,
+    abandoned: (undone: Promise<void>) => void = () => undefined,
   ) {
     this.#runtime = runtime;
     this.#unansweredMs = unansweredMs;
+    this.#abandoned = abandoned;
     this.startedAt = now(runtime.clock);
     this.#answeredAt = this.startedAt;
     if (waitMs !== Infinity) this.#timer = runtime.timers.after(waitMs, () => this.end("time"));
@@ -65,11 +71,12 @@ export class Patience implements Member {
   }
 
   /**
-   * The outcome of `work`, unless patience ends first. What `work` brings later goes to `late`.
+   * The outcome of `work`, unless patience ends first. What a request to the store brings later
+   * goes to `late`, which undoes it; closing waits for that.
    *
    * @throws PatienceOver when patience ends.
    */
-  async race<R>(work: Answer<R>, late: (outcome: PromiseSettledResult<R>) => void): Promise<R> {
+  async race<R>(work: Answer<R>, late?: (outcome: PromiseSettledResult<R>) => void): Promise<R> {
     let stop: ((over: PatienceOver) => void) | undefined;
     const over = new Promise<never>((_, reject) => {
       stop = reject;
@@ -80,7 +87,8 @@ export class Patience implements Member {
       return await Promise.race([work, over]);
     } catch (error) {
       if (error instanceof PatienceOver && error === this.#over) {
-        void Promise.allSettled([work]).then(([outcome]) => late(outcome));
+        const settled = Promise.allSettled([work]);
+        if (late !== undefined) this.#abandoned(settled.then(([outcome]) => late(outcome)));
       }
       throw error;
     } finally {
@@ -100,7 +108,7 @@ export class Patience implements Member {
       listen?.(resolve);
     });
     try {
-      await this.race(rest, () => undefined);
+      await this.race(rest);
     } finally {
       timer?.cancel();
     }

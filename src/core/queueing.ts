@@ -154,7 +154,7 @@ export class Queueing<T extends FencingToken | undefined> {
     this.#places.add(place!);
     this.#arm();
     try {
-      return await patience.race(Promise.race([ticket.turn(stop.signal), told]), () => undefined);
+      return await patience.race(Promise.race([ticket.turn(stop.signal), told]));
     } finally {
       this.#places.delete(place!);
       stop.abort(TURN_OVER);
@@ -174,7 +174,7 @@ export class Queueing<T extends FencingToken | undefined> {
     for (;;) {
       try {
         const confirming = this.#attempts.confirm(grant, contender, session);
-        const answer = await patience.race(confirming, () => undefined);
+        const answer = await patience.race(confirming);
         return answer === "gone" ? "gone" : answer.lease;
       } catch (error) {
         // Given up since it came too late: confirmed once more, it would be released all the same.

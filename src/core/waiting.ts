@@ -98,11 +98,12 @@ export class Waiting<T extends FencingToken | undefined> {
       line.behind.push(resolve);
     });
     try {
-      await patience.race(turn, () => this.#leave(name, line));
+      await patience.race(turn);
     } catch (error) {
       const place = line.behind.indexOf(enter!);
-      // Not in line any more: its turn came in the same moment, and `late` above passes it on.
-      if (place !== -1) line.behind.splice(place, 1);
+      // Not in line any more: its turn came in the same moment, and goes on to the next.
+      if (place === -1) this.#leave(name, line);
+      else line.behind.splice(place, 1);
       throw error;
     }
     return line;
