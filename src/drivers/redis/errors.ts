@@ -76,8 +76,13 @@ export function isReply(error: unknown, code: string): boolean {
 
 const KNOWN_CODES = Object.keys({ ...PASSING, ...STAYING, NOSCRIPT: "" }).join("|");
 const LEADING = new RegExp(`^-?(${KNOWN_CODES})\\b`);
-/** Servers before Redis 7 report the error of a command in a script inside their own text. */
-const IN_SCRIPT = new RegExp(`^ERR Error running script.*: -?(${KNOWN_CODES})\\b`);
+/**
+ * Servers before Redis 7 report the error of a command in a script inside their own text, and put
+ * the line before it where the script itself has caught it.
+ */
+const IN_SCRIPT = new RegExp(
+  `^(?:ERR Error running script.*: |@user_script: ?\\d+: )-?(${KNOWN_CODES})\\b`,
+);
 
 function replyCode(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;

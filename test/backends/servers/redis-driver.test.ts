@@ -224,6 +224,16 @@ describeOn(redisProgram, "the Redis driver", () => {
     });
   });
 
+  it.each([
+    "OOM command not allowed when used memory > 'maxmemory'.",
+    "ERR Error running script (call to f_1): @user_script:1: @user_script: 1: -OOM not allowed",
+    "@user_script: 12: -READONLY You can't write against a read only replica.",
+  ])("knows a refusal, also within a script before Redis 7: %s", (text) => {
+    const told = explainRedis(new Error(text), { during: "try" });
+    expect(told).toBeInstanceOf(UnavailableError);
+    expect(told.message).toMatch(/OOM|READONLY/);
+  });
+
   it("refuses what is no client", () => {
     for (const wrong of [null, "redis://x", {}, { get: quiet, set: quiet }]) {
       expect(() => redisCommands(wrong)).toThrow(TypeError);
