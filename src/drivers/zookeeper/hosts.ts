@@ -28,7 +28,9 @@ const SHAPE = '"host:port,host:port/chroot", or a URL of the scheme zookeeper wi
  */
 export function parseEnsemble(given: string | readonly string[], option = "hosts"): Ensemble {
   const wrong = (): never => {
-    throw new ArgumentTypeError(option, undefined, SHAPE);
+    const isText = typeof given === "string";
+    const hidden = isText && given.startsWith(SCHEME) ? `${SCHEME}…` : "…";
+    throw new ArgumentTypeError(option, isText || Array.isArray(given) ? hidden : given, SHAPE);
   };
   if (Array.isArray(given)) {
     const addresses = (given as readonly unknown[]).map(parseAddress);
