@@ -20,6 +20,8 @@ export class Asked implements AsyncDisposable {
   readonly store: Store;
   readonly terms: Terms;
   readonly known: Known;
+  /** Why there was no answer last. */
+  failure: string | undefined;
   readonly #sessions: SessionsAsked | undefined;
   readonly #watches = new Map<string, Watch>();
   readonly #attempts = new Map<string, string>();
@@ -39,6 +41,7 @@ export class Asked implements AsyncDisposable {
     } catch (error) {
       const isUnsure = error instanceof OutcomeUnknownError;
       if (!isUnsure && !(error instanceof UnavailableError)) throw error;
+      this.failure = String(error);
       if (this.terms.certainty !== true) return "no answer";
       return isUnsure ? "outcome unknown" : "unavailable";
     }

@@ -6,6 +6,8 @@ import type { Store } from "./store.js";
 export interface Asking {
   readonly store: Store;
   ask(step: Step): Promise<string>;
+  /** Why there was no answer last. */
+  readonly failure?: string | undefined;
 }
 
 /** Two stores that are asked the same. */
@@ -64,6 +66,8 @@ export async function compare(
     const modelled = await ask(model);
     if (answer !== modelled) {
       so.push(text, `   ${real.store.what}: ${answer}`, `   ${model.store.what}: ${modelled}`);
+      const { failure } = real;
+      if (failure !== undefined) so.push(`   last without an answer: ${failure}`);
       throw tell(`${real.store.what} and ${model.store.what} part at step ${i}`);
     }
     so.push(`${text}: ${answer}`);

@@ -118,7 +118,8 @@ export class SessionsAsked {
     const { store } = this.#asked;
     const client = store.clients[0]!;
     const session = await this.#session("h0");
-    const request = { name: "epoch", holder: this.#asked.attempt("epoch", "h0", true), ttlMs: LASTING_MS, session };
+    const holder = this.#asked.attempt("epoch", "h0", true);
+    const request = { name: "epoch", holder, ttlMs: LASTING_MS, session };
     const answer = await store.carry(() => client.acquire(request, CALL));
     if (!("grant" in answer)) throw new Error("somebody has the name that shows the epoch");
     await store.carry(() => client.release([answer.grant], CALL));

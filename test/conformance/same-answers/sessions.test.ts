@@ -97,7 +97,9 @@ const KINDS: Readonly<Record<string, Kind>> = {
     program: zookeeperProgram,
     terms: { shortTtlMs: 400, newEpochs: true },
     async start() {
-      const ensemble = await startEnsemble(3, { maxSessionTimeout: 2_000_000 });
+      // A member that gets little of a busy machine is not to be taken for dead: connections break.
+      const patience = { syncLimit: 100, maxSessionTimeout: 2_000_000 };
+      const ensemble = await startEnsemble(3, patience);
       const leader = () => ensemble.leader();
       return {
         connect: () => zookeeper(ensemble.url),
