@@ -144,7 +144,7 @@ describeOn(redisProgram, "redlock on three servers", () => {
   });
 
   it("is not in its own way after a lost reply, and leaves no orphan for long (case 20)", async () => {
-    const { tenure, networks } = await bench.contender(2_000);
+    const { tenure, networks } = await bench.contender(10_000);
     for (const network of networks) network.silence("reply");
     const lost: unknown = await tenure.tryAcquire("x", { ttl: 5_000 }).catch((e: unknown) => e);
     expect(lost).toBeInstanceOf(OutcomeUnknownError);
