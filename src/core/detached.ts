@@ -56,7 +56,9 @@ export class Detaching<T extends FencingToken | undefined> {
     if (renewed !== "renewed") throw this.#refusal(grant, renewed);
     const lease = new HeldLease(grant, terms, sentAt, this.#leases);
     this.#leases.keep(lease, 0);
-    lease.assertHeld();
+    const lost = lease.lostError();
+    if (lost !== undefined) throw lost;
+    // Also one whose clock is in doubt, as `acquire` does: thrown away here, it would be renewed on.
     return lease;
   }
 

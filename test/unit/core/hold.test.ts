@@ -250,4 +250,28 @@ describe("detach and adopt", () => {
     expect(await b.giveBack(detached)).toBe("not-held");
     await expect(b.adopt(detached)).rejects.toBeInstanceOf(LeaseLostError);
   });
+
+  it("keeps no lease that nobody has, whatever the clocks do while it is adopted", async () => {
+    const { sim, a, b, hooks } = await rig();
+    const detached = b.detach(present(await b.tryAcquire("x", { ttl: 5000 })));
+    hooks.renew = async (next) => {
+      delete hooks.renew;
+      sim.pauseVm(1000);
+      return next();
+    };
+    const adopted = await a.adopt(detached, { ttl: 5000 });
+    expect(adopted.state).toBe("unknown");
+    await sim.advance(1);
+    expect(adopted.state).toBe("held");
+
+    const again = a.detach(adopted);
+    hooks.renew = async (next) => {
+      delete hooks.renew;
+      const answer = await next();
+      sim.suspend(5000);
+      return answer;
+    };
+    await expect(a.adopt(again, { ttl: 5000 })).rejects.toBeInstanceOf(LeaseLostError);
+    expect(sim.pendingTimers()).toBe(0);
+  });
 });
