@@ -8,7 +8,7 @@ import type { AnyBackend } from "../../../src/testing/subject.js";
 import { InstantNetwork } from "../../lab/instant-network.js";
 import { consulProgram, leaderAmong, startConsulCluster } from "../../servers/consul.js";
 import { etcdProgram, startEtcdCluster } from "../../servers/etcd.js";
-import { describeOn, type Program } from "../../servers/find.js";
+import { describeOn, describeOptional, type Program } from "../../servers/find.js";
 import { startEnsemble, zookeeperProgram } from "../../servers/zookeeper.js";
 import { Asked } from "./asked.js";
 import { compare, mustHaveSeen, type Seen } from "./compare.js";
@@ -60,6 +60,8 @@ interface Cluster {
 
 interface Kind {
   readonly program: Program;
+  /** That no package brings it. */
+  readonly isRare?: boolean;
   readonly start: () => Promise<Cluster>;
   readonly terms: Terms;
   readonly menu?: Menu;
@@ -110,6 +112,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
   },
   consul: {
     program: consulProgram,
+    isRare: true,
     terms: { shortTtlMs: 400 },
     menu: { watch: 3 },
     async start() {
@@ -159,7 +162,7 @@ async function compareWith(what: string, { start, terms, menu }: Kind, seed: num
 }
 
 for (const [what, kind] of Object.entries(KINDS)) {
-  describeOn(kind.program, what, () => {
+  (kind.isRare === true ? describeOptional : describeOn)(kind.program, what, () => {
     test("answers as the lab's sessions do", async () => {
       const seen: Seen = new Map();
       for (const seed of seedsOf(1)) await compareWith(what, kind, seed, seen);
