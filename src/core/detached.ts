@@ -58,7 +58,7 @@ export class Detaching<T extends FencingToken | undefined> {
     this.#leases.keep(lease, 0);
     const lost = lease.lostError();
     if (lost !== undefined) throw lost;
-    // Also one whose clock is in doubt, as `acquire` does: thrown away here, it would be renewed on.
+    // Also one whose clock is in doubt, as of `acquire`: thrown away here, it would be renewed on.
     return lease;
   }
 
