@@ -43,9 +43,12 @@ describeOn(redisProgram, "leader-churn", () => {
       // One that is killed before its turn says nothing.
       elected.catch(() => undefined);
       standing.push({ nth, child, elected });
-      const isIn = async (): Promise<boolean> =>
-        (await waitersOf(locks, "leader")) > before || nth === 1;
-      await until(`candidate ${nth} to stand`, isIn, BOUND_MS);
+      // The first waits for nobody; those after it must not overtake it while it starts.
+      if (nth === 1) await elected;
+      else {
+        const isIn = async (): Promise<boolean> => (await waitersOf(locks, "leader")) > before;
+        await until(`candidate ${nth} to stand`, isIn, BOUND_MS);
+      }
     };
     const over = new AbortController();
     const seen: (bigint | null)[][] = [];
