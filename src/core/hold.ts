@@ -57,7 +57,9 @@ export async function armTargets<R extends ArmTargets>(
  * An error of the work is never replaced by one of the release: the release is then left to the
  * clean-up and, last, to the TTL.
  *
- * @throws LeaseLostError, with the work's own outcome, when the lease was lost before it ended.
+ * @throws LeaseLostError, with the work's own outcome, when the lease was lost before it ended. So
+ *   too when the work fulfilled and the store had the lease no more: it was broken or deleted, or a
+ *   client library sent the release twice and the first answer got lost.
  */
 export async function runHeld<T extends FencingToken | undefined, V>(
   lease: HeldLease<T>,
@@ -65,8 +67,12 @@ export async function runHeld<T extends FencingToken | undefined, V>(
   releaseFailed: (lease: HeldLease<T>, error: unknown) => void,
 ): Promise<V> {
   const [outcome] = await Promise.allSettled([(async () => work())()]);
-  const lost = lease.lostError();
-  await lease.release().catch((error: unknown) => releaseFailed(lease, error));
+  let lost = lease.lostError();
+  // The work may have given it back, or handed it over, itself.
+  const wasOpen = lease.isOpen;
+  const answer = await lease.release().catch((error: unknown) => releaseFailed(lease, error));
+  const wasRemoved = wasOpen && answer === "not-held";
+  if (wasRemoved && outcome.status === "fulfilled") lost ??= lease.removedError();
   if (lost !== undefined) throw withOutcome(lost, outcome);
   if (outcome.status === "rejected") throw outcome.reason;
   return outcome.value;

@@ -247,6 +247,11 @@ export class HeldLease<T extends FencingToken | undefined> implements Lease<T>, 
     return this.#lost;
   }
 
+  /** What its release showed where it was held here and the store had it no more. */
+  removedError(): LeaseLostError {
+    return this.#error("absent", "was not in the store any more when it was given back");
+  }
+
   /** Milliseconds to the deadline at a moment; negative once past. */
   leftMs(at: Moment): number {
     const toDeadline = validityMs(this.ttlMs) - elapsedMs(this.base, at);

@@ -146,7 +146,8 @@ export class Tenure<T extends FencingToken | undefined = FencingToken> implement
    * Runs `work` while holding the lease: arms what `arm` names, awaits the work, releases.
    *
    * @throws What the work throws. LeaseLostError, with the work's own `outcome`, when the lease was
-   *   lost before the work ended. What `acquire` and the arming throw.
+   *   lost before the work ended, or the store had it no more (`absent`) when work that fulfilled
+   *   gave it back. What `acquire` and the arming throw.
    */
   hold<V>(name: string, work: Work<Lease<T>, Record<never, never>, V>): Promise<V>;
   hold<V, R extends ArmTargets = Record<never, never>>(

@@ -31,6 +31,33 @@ describe("hold", () => {
     expect(sim.pendingTimers()).toBe(0);
   });
 
+  it("rejects when its lease was broken, and had by another, before the work ended", async () => {
+    const { a, b } = await rig();
+    const failing = a.hold("x", async (lease) => {
+      expect(await b.break("x", { token: lease.token, reason: "a test" })).toBe(true);
+      await present(await b.tryAcquire("x")).release();
+      return 7;
+    });
+    await expect(failing).rejects.toMatchObject({
+      code: "TENURE_LEASE_LOST",
+      reason: "absent",
+      outcome: { status: "fulfilled", value: 7 },
+    });
+    const own = new Error("mine");
+    const both = a.hold("x", async (lease) => {
+      await b.break("x", { token: lease.token, reason: "a test" });
+      throw own;
+    });
+    await expect(both).rejects.toBe(own);
+  });
+
+  it("resolves when the work gave its lease back, or handed it over, itself", async () => {
+    const { a, b } = await rig();
+    await expect(a.hold("x", (lease) => lease.release())).resolves.toBe("released");
+    const detached = await a.hold("x", (lease) => a.detach(lease));
+    expect(await b.giveBack(detached)).toBe("released");
+  });
+
   it("stops renewing when the work rejects (case 9)", async () => {
     const { sim, a, calls } = await rig();
     await expect(a.hold("x", () => Promise.reject(new Error("mine")))).rejects.toThrow("mine");
