@@ -15,12 +15,11 @@
  * owner owns the partition.
  */
 import { whenAborted } from "../../core/aborting.js";
-import type { Timer, Timers } from "../../core/clock.js";
+import type { Timer } from "../../core/clock.js";
 import { isFinal, isStaleMember } from "./client.js";
-import type { KafkaConsumer } from "./client.js";
 import { explain } from "./explain.js";
 import type { Asked } from "./explain.js";
-import { AGAIN_MS, Lent, type Within } from "./lent.js";
+import { AGAIN_MS, Lent, type RequestParts } from "./lent.js";
 
 /** An owner, as far as a commit needs to know. */
 export interface Committer {
@@ -36,25 +35,14 @@ interface Pin {
   lent: Lent;
 }
 
-/** What commits are made with. */
-export interface CommitsParts {
-  /** A client that sends nothing again by itself. */
-  readonly create: () => KafkaConsumer;
-  readonly asked: Omit<Asked, "during">;
-  readonly timers: Timers;
-  readonly within: Within;
-  /** Told of what is tried again, and of clients that do not close. */
-  readonly failed: (error: unknown) => void;
-}
-
 /** Commits of one member. */
 export class Commits {
-  readonly #parts: CommitsParts;
+  readonly #parts: RequestParts;
   readonly #asked: Asked;
   #pin: Pin | undefined;
   readonly #waiting = new Set<() => void>();
 
-  constructor(parts: CommitsParts) {
+  constructor(parts: RequestParts) {
     this.#parts = parts;
     this.#asked = { ...parts.asked, during: "commit an offset" };
   }

@@ -1,7 +1,20 @@
+import type { Timers } from "../../core/clock.js";
 import type { KafkaConsumer } from "./client.js";
+import type { Asked } from "./explain.js";
 
 /** What a promise answers, unless it takes too long: an error then. */
 export type Within = <R>(answer: Promise<R>, during: string) => Promise<R>;
+
+/** What requests of one kind are made with. */
+export interface RequestParts {
+  /** A client that sends nothing again by itself. */
+  readonly create: () => KafkaConsumer;
+  readonly asked: Omit<Asked, "during">;
+  readonly timers: Timers;
+  readonly within: Within;
+  /** Told of what is tried again, and of clients that do not close. */
+  readonly failed: (error: unknown) => void;
+}
 
 /** Pause before a fresh client tries again, milliseconds. */
 export const AGAIN_MS = 500;

@@ -5,12 +5,11 @@
  * others.
  */
 import { whenAborted } from "../../core/aborting.js";
-import type { Timers } from "../../core/clock.js";
 import { partialAnswer } from "./client.js";
 import type { FetchAnswer, FetchedPartition, KafkaConsumer, KafkaRecord } from "./client.js";
 import { explain } from "./explain.js";
 import type { Asked } from "./explain.js";
-import { Lent, type Within } from "./lent.js";
+import { Lent, type RequestParts } from "./lent.js";
 
 /** Longest that the broker holds an answer back for want of messages: others may have come. */
 const LONGEST_WAIT_MS = 250;
@@ -49,19 +48,9 @@ interface Wanted {
 /** Partitions that are wanted of one broker. */
 type Wants = [partition: number, wanted: Wanted][];
 
-/** What reading is done with. */
-export interface ReadingParts {
-  readonly create: () => KafkaConsumer;
-  readonly asked: Omit<Asked, "during">;
-  readonly timers: Timers;
-  readonly within: Within;
-  /** Told of what is tried again, and of clients that do not close. */
-  readonly failed: (error: unknown) => void;
-}
-
 /** Reads for all owners of one member. */
 export class Reading {
-  readonly #parts: ReadingParts;
+  readonly #parts: RequestParts;
   readonly #asked: Asked;
   readonly #wanted = new Map<number, Wanted>();
   /** Brokers that are being asked. */
@@ -70,7 +59,7 @@ export class Reading {
   #isDealing = false;
   #isClosed = false;
 
-  constructor(parts: ReadingParts) {
+  constructor(parts: RequestParts) {
     this.#parts = parts;
     this.#asked = { ...parts.asked, during: "read" };
     this.#lent = new Lent(parts.create(), parts.failed);
