@@ -23,7 +23,8 @@ function leaveOut(nth, chosen) {
     if (item.dataset.take !== String(chosen)) item.removeAttribute("aria-current");
     else {
       item.setAttribute("aria-current", "true");
-      panels[nth].querySelector(".leave-out input").setAttribute("aria-valuetext", item.textContent);
+      const slider = panels[nth].querySelector(".leave-out input");
+      slider.setAttribute("aria-valuetext", item.textContent);
     }
   }
   at[nth] = -1;
