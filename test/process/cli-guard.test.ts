@@ -13,7 +13,7 @@ async function beats(
   more = "",
 ): Promise<{ run: Running; child: number; guard: number; last(): number }> {
   const file = `beats-${name}`;
-  const script = box.script(`${file}.js`, beating(box.file(file), more));
+  const script = box.script(`${file}.cjs`, beating(box.file(file), more));
   const run = box.start(["run", name, "--ttl", `${TTL_MS}ms`, "--json", "--", ...script]);
   const child = Number((await run.until(/up (\d+)/))[1]);
   const last = (): number => Number(box.lines(file).at(-1));
@@ -41,7 +41,7 @@ describe("the guard of tenure run", () => {
     const slow = 'process.on("SIGTERM", () => setTimeout(process.exit, 900));';
     const first = await beats(box, "a", slow);
     const next = "console.log(Number(process.hrtime.bigint()) / 1e6)";
-    const second = box.start(["run", "a", "--", ...box.script("next.js", next)]);
+    const second = box.start(["run", "a", "--", ...box.script("next.cjs", next)]);
     while (((await box.show("a"))["waiters"] ?? 0) !== 1) continue;
     const killedMs = machineMs();
     first.run.kill("SIGKILL");
@@ -73,7 +73,7 @@ describe("the guard of tenure run", () => {
 
   it("sends TERM the grace before the deadline, and KILL at it", async () => {
     await using box = new Sandbox();
-    const script = box.script("grace.js", beating(box.file("beats"), termNoted(box.file("term"))));
+    const script = box.script("grace.cjs", beating(box.file("beats"), termNoted(box.file("term"))));
     const flags = ["--ttl", "1500ms", "--grace", "400ms"];
     const run = box.start(["run", "a", ...flags, "--", ...script]);
     const child = Number((await run.until(/up (\d+)/))[1]);
@@ -91,7 +91,7 @@ describe("the guard of tenure run", () => {
     for (const pid of [run.pid, guard, child]) process.kill(pid, "SIGSTOP");
     const frozenMs = machineMs();
     const code = "console.log(process.env.TENURE_TOKEN, Number(process.hrtime.bigint()) / 1e6)";
-    const next = await box.tenure(["run", "a", "--", ...box.script("next.js", code)]);
+    const next = await box.tenure(["run", "a", "--", ...box.script("next.cjs", code)]);
     const [nextToken, nextMs] = next.stdout.trim().split(" ");
     expect(BigInt(nextToken!) > BigInt(token as string)).toBe(true);
     expect(Number(nextMs) - frozenMs).toBeLessThan(TTL_MS + 1_000);
@@ -142,7 +142,7 @@ describe("the guard of tenure run", () => {
   it("ends what the command left running, before the lease is given back", async () => {
     await using box = new Sandbox();
     const slow = 'process.on("SIGTERM", () => setTimeout(process.exit, 300));';
-    const [node, file] = box.script("left.js", beating(box.file("beats"), slow));
+    const [node, file] = box.script("left.cjs", beating(box.file("beats"), slow));
     const line = `${node} ${file} & while ! test -s beats; do sleep 0.01; done; exit 8`;
     const first = await box.tenure(["run", "a", "-c", "--json", "--", line]);
     const endedMs = machineMs();

@@ -154,7 +154,7 @@ describe("tenure run --at-least", () => {
     const startedMs = machineMs();
     const first = box.start(["run", "a", "--at-least", "900ms", "--json", "--", "true"]);
     await first.event("keeping");
-    const second = box.start(["run", "a", "--", ...box.script("now.js", now)]);
+    const second = box.start(["run", "a", "--", ...box.script("now.cjs", now)]);
     expect((await first.ended).code).toBe(0);
     const { code, stdout } = await second.ended;
     expect(code).toBe(0);
@@ -167,7 +167,7 @@ describe("tenure run --at-least", () => {
     const args = ["--ttl", "400ms", "--at-least", "1200ms"];
     const first = box.start(["run", "a", ...args, "--json", "--", "true"]);
     await first.event("keeping");
-    const second = box.start(["run", "a", "--", ...box.script("now.js", now)]);
+    const second = box.start(["run", "a", "--", ...box.script("now.cjs", now)]);
     expect((await first.ended).stderr).toContain('"event":"released"');
     expect(Number((await second.ended).stdout) - startedMs).toBeGreaterThanOrEqual(1200);
   });
@@ -182,7 +182,7 @@ describe("tenure run --at-least", () => {
     first.kill("SIGTERM");
     expect((await first.ended).code).toBe(3);
     expect(await box.show("a")).toMatchObject({ held: true });
-    const second = await box.tenure(["run", "a", "--", ...box.script("now.js", now)]);
+    const second = await box.tenure(["run", "a", "--", ...box.script("now.cjs", now)]);
     expect(Number(second.stdout) - startedMs).toBeGreaterThanOrEqual(3000);
     expect(Number(second.stdout) - keptMs).toBeLessThan(3000 + 1000);
   });

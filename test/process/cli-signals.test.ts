@@ -8,10 +8,10 @@ describe("signals to tenure run", () => {
     // It takes its time to end.
     const more = 'process.on("SIGTERM", () => setTimeout(() => process.exit(5), 400));';
     const slow = beating(beats, more);
-    const first = box.start(["run", "a", "--", ...box.script("slow.js", slow)]);
+    const first = box.start(["run", "a", "--", ...box.script("slow.cjs", slow)]);
     await first.until(/up/);
     const next = "console.log(Number(process.hrtime.bigint()) / 1e6)";
-    const second = box.start(["run", "a", "--", ...box.script("next.js", next)]);
+    const second = box.start(["run", "a", "--", ...box.script("next.cjs", next)]);
     await waitersOf(box, "a", 1);
     first.kill("SIGTERM");
     expect((await first.ended).code).toBe(5);
@@ -85,7 +85,7 @@ describe("signals to tenure run", () => {
       process.on("SIGINT", () => { n++; setTimeout(end, 150); });
       setInterval(() => undefined, 1000);
       console.log("up");`;
-    const [node, file] = box.script("int.js", code);
+    const [node, file] = box.script("int.cjs", code);
     // The terminal turns the byte 3 into SIGINT for its foreground group.
     box.write("type.sh", "while ! grep -q up typed; do sleep 0.05; done; printf '\\003'; sleep 1\n");
     const seen = box.shell(

@@ -9,7 +9,7 @@ const TTL_MS = 1_500;
 function candidate(box: Sandbox, name: string, more: readonly string[] = []): Running {
   const note = `require("node:fs").appendFileSync(${JSON.stringify(box.file(`terms-${name}`))},
     process.env.TENURE_TERM + "\\n");`;
-  const script = box.script(`${name}.js`, beating(box.file(`beats-${name}`), note));
+  const script = box.script(`${name}.cjs`, beating(box.file(`beats-${name}`), note));
   const flags = ["--ttl", `${TTL_MS}ms`, "--json", "--info", name, ...more];
   return box.start(["elect", "job", ...flags, "--", ...script]);
 }
