@@ -13,6 +13,8 @@ import { kafkaProgram, startKafkaCluster, type KafkaCluster } from "../servers/k
 const PATIENCE_MS = 60_000;
 const SESSION_MS = 3_000;
 const COUNT = 6;
+/** A dead owner's partition is another's after two sessions and a moment, on a busy machine too. */
+const UNOWNED_MS = 2 * SESSION_MS + 15_000;
 
 interface Dealt {
   readonly partition: number;
@@ -28,6 +30,8 @@ class Watched {
   readonly committed: Dealt[] = [];
   readonly texts = new Set<string>();
   readonly wrong: string[] = [];
+  /** When each partition was assigned the last time. */
+  readonly assignedMs = new Map<number, number>();
   readonly #cluster: KafkaCluster;
   readonly #store = memory();
   readonly #owners = new Map<number, PartitionChange["partition"]>();
@@ -75,6 +79,7 @@ class Watched {
 
   #note({ type, partition }: PartitionChange): void {
     if (type !== "assigned") return;
+    this.assignedMs.set(partition.partition, performance.now());
     const former = this.#owners.get(partition.partition);
     this.#owners.set(partition.partition, partition);
     if (former === undefined) return;
@@ -205,6 +210,7 @@ describeOptional(kafkaProgram, "partitions of a topic on three brokers", () => {
     await made.shared();
     const mine = lonely.owned.map(({ partition }) => partition);
     const before = made.tokens();
+    const cutMs = performance.now();
     for (const way of cluster.ways) way.silence();
     await made.produce();
     await made.dealtWith();
@@ -212,6 +218,9 @@ describeOptional(kafkaProgram, "partitions of a topic on three brokers", () => {
     expect(lonely.owned).toEqual([]);
     const after = made.tokens();
     expect(mine).toHaveLength(2);
+    const ownerless = mine.map((partition) => made.assignedMs.get(partition)! - cutMs);
+    console.log(`without an owner for ${Math.round(Math.max(...ownerless))} ms at most`);
+    for (const ms of ownerless) expect(ms).toBeLessThan(UNOWNED_MS);
     for (const partition of mine) expect(after.get(partition)! > before.get(partition)!).toBe(true);
     await Promise.all(cluster.ways.map((way) => way.heal()));
     await made.shared();
