@@ -1,12 +1,11 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import path from "node:path";
+import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { GetItemCommand } from "@aws-sdk/client-dynamodb";
-import { buildSync } from "esbuild";
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { readyTable } from "../../conformance/dynamodb-subject.js";
+import { bundledChild } from "../../servers/bundle.js";
 import { dynaliteProgram, startDynamodb, type DynamodbServer } from "../../servers/dynamodb.js";
 import { describeOn } from "../../servers/find.js";
 
@@ -20,27 +19,12 @@ interface Child {
 describeOn(dynaliteProgram, "processes on dynamodb", () => {
   let server: DynamodbServer;
   let table: string;
-  let folder: string;
-  let bundle: string;
+  const bundle = bundledChild(import.meta.dirname);
   beforeAll(async () => {
     server = await startDynamodb(dynaliteProgram);
     table = await readyTable(server);
-    // Beside the installed packages, so that the bundle finds the library that it leaves outside.
-    folder = mkdtempSync(path.join(import.meta.dirname, "../../../node_modules/.tenure-dynamodb-"));
-    bundle = path.join(folder, "child.mjs");
-    buildSync({
-      entryPoints: [path.join(import.meta.dirname, "child.ts")],
-      outfile: bundle,
-      bundle: true,
-      platform: "node",
-      format: "esm",
-      target: "node20",
-      packages: "external",
-      logLevel: "silent",
-    });
   });
   afterAll(async () => {
-    rmSync(folder, { recursive: true, force: true });
     await server.dispose();
   });
 

@@ -1,37 +1,21 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
-import path from "node:path";
 import { createInterface } from "node:readline";
-import { buildSync } from "esbuild";
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { NotAcquiredError } from "../../../src/core/errors.js";
 import type { Lease } from "../../../src/core/lease.js";
+import { bundledChild } from "../../servers/bundle.js";
 import { etcdProgram, startEtcd, type EtcdServer } from "../../servers/etcd.js";
 import { describeOn } from "../../servers/find.js";
 import { backendOn, call, contenders, eventually, request, session, tenureOn } from "./rig.js";
 
 describeOn(etcdProgram, "waiting on the etcd backend", () => {
   let server: EtcdServer;
-  let folder = "";
-  let bundle = "";
+  const bundle = bundledChild(import.meta.dirname);
   beforeAll(async () => {
     server = await startEtcd();
-    folder = mkdtempSync(path.join(import.meta.dirname, "../../../node_modules/.tenure-child-"));
-    bundle = path.join(folder, "child.mjs");
-    buildSync({
-      entryPoints: [path.join(import.meta.dirname, "child.ts")],
-      outfile: bundle,
-      bundle: true,
-      platform: "node",
-      format: "esm",
-      target: "node20",
-      packages: "external",
-      logLevel: "silent",
-    });
   });
   afterAll(async () => {
-    rmSync(folder, { recursive: true });
     await server.dispose();
   });
 

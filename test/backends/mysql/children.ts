@@ -1,10 +1,8 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
-import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { buildSync } from "esbuild";
-import { afterAll, onTestFinished } from "vitest";
+import { onTestFinished } from "vitest";
+import { bundledChild } from "../../servers/bundle.js";
 
 /** A process that does what `child.ts` says. */
 export interface Child {
@@ -15,17 +13,9 @@ export interface Child {
   readonly ended: Promise<number | null>;
 }
 
-let bundle: string | undefined;
-let folder: string | undefined;
-
-afterAll(() => {
-  if (folder !== undefined) rmSync(folder, { recursive: true, force: true });
-});
-
 /** Starts a child; it is killed when the test ends, if it still lives. */
 export function startChild(url: string, schema: string, order: "open" | "wait"): Child {
-  bundle ??= build();
-  const child = spawn(process.execPath, [bundle, url, schema, order], {
+  const child = spawn(process.execPath, [bundledChild(import.meta.dirname), url, schema, order], {
     stdio: ["ignore", "pipe", "inherit"],
   });
   const ended = once(child, "close").then(([code]) => code as number | null);
@@ -43,21 +33,4 @@ export function startChild(url: string, schema: string, order: "open" | "wait"):
       return JSON.parse(value) as Record<string, unknown>;
     },
   };
-}
-
-function build(): string {
-  // Beside the installed packages, so that the bundle finds the client library it leaves outside.
-  folder = mkdtempSync(join(import.meta.dirname, "../../../node_modules/.tenure-mysql-"));
-  const outfile = join(folder, "child.mjs");
-  buildSync({
-    entryPoints: [join(import.meta.dirname, "child.ts")],
-    outfile,
-    bundle: true,
-    platform: "node",
-    format: "esm",
-    target: "node20",
-    packages: "external",
-    logLevel: "silent",
-  });
-  return outfile;
 }

@@ -1,39 +1,20 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
-import path from "node:path";
 import { createInterface } from "node:readline";
-import { buildSync } from "esbuild";
-import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
+import { afterEach, expect, it } from "vitest";
 import { OFFER_MS } from "../../../src/backends/redis/scripts.js";
 import type { Ticket } from "../../../src/core/backend.js";
 import { NotAcquiredError } from "../../../src/core/errors.js";
 import type { Lease } from "../../../src/core/lease.js";
 import type { Tenure } from "../../../src/core/tenure.js";
+import { bundledChild } from "../../servers/bundle.js";
 import { describeOn } from "../../servers/find.js";
 import { redisProgram, startRedis } from "../../servers/redis.js";
 import { bench, call, libraries, releaseToStandingOffer, running, until, waitersOf } from "./bench.js";
 
 describeOn(redisProgram, "waiting on the redis backend", () => {
   const { server, proxy, backend, tenure } = bench();
-  // Beside the installed packages, so that the bundle finds the client library it leaves outside.
-  let folder = "";
-  let bundle = "";
-  beforeAll(() => {
-    folder = mkdtempSync(path.join(import.meta.dirname, "../../../node_modules/.tenure-child-"));
-    bundle = path.join(folder, "child.mjs");
-    buildSync({
-      entryPoints: [path.join(import.meta.dirname, "child.ts")],
-      outfile: bundle,
-      bundle: true,
-      platform: "node",
-      format: "esm",
-      target: "node20",
-      packages: "external",
-      logLevel: "silent",
-    });
-  });
-  afterAll(() => rmSync(folder, { recursive: true }));
+  const bundle = bundledChild(import.meta.dirname);
   const children: ChildProcess[] = [];
   afterEach(() => {
     for (const child of children.splice(0)) child.kill("SIGKILL");

@@ -1,11 +1,9 @@
-/** Real processes for scenarios on real servers: `child.ts`, built once for each file of tests. */
+/** Real processes for scenarios on real servers. */
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
-import path from "node:path";
 import { createInterface } from "node:readline";
-import { buildSync } from "esbuild";
 import { onTestFinished } from "vitest";
+import { bundledChild } from "../../servers/bundle.js";
 
 /** A process that was started. */
 export interface Child {
@@ -16,12 +14,9 @@ export interface Child {
   kill(): Promise<void>;
 }
 
-let bundle: string | undefined;
-
 /** Starts one. It is killed when the test ends, if it still lives. */
 export function startChild(...args: readonly string[]): Child {
-  bundle ??= build();
-  const child = spawn(process.execPath, ["--no-warnings", bundle, ...args], {
+  const child = spawn(process.execPath, ["--no-warnings", bundledChild(import.meta.dirname), ...args], {
     stdio: ["ignore", "pipe", "inherit"],
   });
   const ended = once(child, "close");
@@ -40,23 +35,4 @@ export function startChild(...args: readonly string[]): Child {
       return JSON.parse(value) as Record<string, unknown>;
     },
   };
-}
-
-function build(): string {
-  // Beside the installed packages, so that the bundle finds the libraries that it leaves outside.
-  const modules = path.join(import.meta.dirname, "../../../node_modules");
-  const folder = mkdtempSync(path.join(modules, ".tenure-scenarios-"));
-  process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
-  const outfile = path.join(folder, "child.mjs");
-  buildSync({
-    entryPoints: [path.join(import.meta.dirname, "child.ts")],
-    outfile,
-    bundle: true,
-    platform: "node",
-    format: "esm",
-    target: "node20",
-    packages: "external",
-    logLevel: "silent",
-  });
-  return outfile;
 }

@@ -1,9 +1,7 @@
 import { spawn, type ChildProcess } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
-import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { buildSync } from "esbuild";
 import { onTestFinished } from "vitest";
+import { bundledChild } from "../../servers/bundle.js";
 
 /** What a child can be told; see `child.ts`. */
 export type Order =
@@ -25,12 +23,9 @@ export interface Child {
   kill(): Promise<void>;
 }
 
-let bundle: string | undefined;
-
 /** Starts a child; it is killed when the test ends, if it still lives. */
 export function startChild(): Child {
-  bundle ??= build();
-  const child = spawn(process.execPath, ["--no-warnings", bundle], {
+  const child = spawn(process.execPath, ["--no-warnings", bundledChild(import.meta.dirname)], {
     stdio: ["pipe", "pipe", "inherit"],
   });
   const ended = new Promise<void>((resolve) => child.once("close", () => resolve()));
@@ -54,22 +49,4 @@ export function startChild(): Child {
       return said;
     },
   };
-}
-
-function build(): string {
-  // Beside the installed packages, so that the bundle finds the client library it leaves outside.
-  const folder = mkdtempSync(join(import.meta.dirname, "../../../node_modules/.tenure-sqlite-"));
-  process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
-  const outfile = join(folder, "child.mjs");
-  buildSync({
-    entryPoints: [join(import.meta.dirname, "child.ts")],
-    outfile,
-    bundle: true,
-    platform: "node",
-    format: "esm",
-    target: "node20",
-    external: ["better-sqlite3"],
-    logLevel: "silent",
-  });
-  return outfile;
 }

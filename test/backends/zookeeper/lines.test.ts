@@ -1,11 +1,8 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import path from "node:path";
-import { buildSync } from "esbuild";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { LeaseLostError, OutcomeUnknownError } from "../../../src/core/errors.js";
+import { bundledChild } from "../../servers/bundle.js";
 import { describeOn } from "../../servers/find.js";
 import { startZookeeper, zookeeperProgram, type ZookeeperServer } from "../../servers/zookeeper.js";
 import {
@@ -223,24 +220,10 @@ describeOn(zookeeperProgram, "lines of a zookeeper server", () => {
 });
 
 function startChild(url: string, name: string, ttlMs: number) {
-  const folder = mkdtempSync(path.join(tmpdir(), "tenure-zookeeper-child-"));
-  const outfile = path.join(folder, "child.mjs");
-  buildSync({
-    entryPoints: [path.join(import.meta.dirname, "child.ts")],
-    outfile,
-    bundle: true,
-    platform: "node",
-    format: "esm",
-    target: "node20",
-    packages: "external",
-    logLevel: "silent",
-  });
-  const child = spawn(process.execPath, [outfile, url, name, String(ttlMs)], {
+  const bundle = bundledChild(import.meta.dirname);
+  const child = spawn(process.execPath, [bundle, url, name, String(ttlMs)], {
     stdio: ["ignore", "pipe", "inherit"],
   });
-  onTestFinished(() => {
-    child.kill("SIGKILL");
-    rmSync(folder, { recursive: true, force: true });
-  });
+  onTestFinished(() => void child.kill("SIGKILL"));
   return child;
 }
