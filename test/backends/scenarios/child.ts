@@ -13,7 +13,8 @@ const STOP_MS = 500;
 
 const [order, url, ttl, table, file] = process.argv.slice(2) as [string, string, ...string[]];
 const say = (what: object): void => void process.stdout.write(`${JSON.stringify(what)}\n`);
-const tenure = await connect(redis(url, { fair: true }));
+// Many start at once on a busy machine: the client library alone may take seconds to load.
+const tenure = await connect(redis(url, { fair: true }), { timeout: 30_000 });
 const ttlMs = Number(ttl);
 if (order === "lead") {
   const term = await election(tenure, "leader", { ttl: ttlMs }).campaign();

@@ -157,7 +157,8 @@ describeOn(zookeeperProgram, "lines of a zookeeper server", () => {
     await other.release([held], call());
     expect((await take(backend, request(name))).token).toBeGreaterThan(held.token);
     // The fourth node: the name was free when it left, so its first try did not look. The next did.
-    expect(await nodesOf(hand, name)).toEqual([expect.stringMatching(/~0000000003$/)]);
+    // Fewer where the server has removed the empty folder meanwhile, as it does once a minute.
+    expect(await nodesOf(hand, name)).toEqual([expect.stringMatching(/~000000000[0-3]$/)]);
   });
 
   it("keeps one watch for each waiter, and none of those who left (case 24)", async () => {
