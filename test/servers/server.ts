@@ -8,7 +8,7 @@
  */
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { closeSync, openSync, readFileSync, rmSync } from "node:fs";
+import { closeSync, existsSync, openSync, readFileSync, rmSync } from "node:fs";
 import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -98,9 +98,10 @@ export class ServerProcess implements Server {
     return this.#child?.pid;
   }
 
-  /** What the server wrote to its log so far. */
+  /** What the server wrote to its log so far; nothing where it was never started. */
   get log(): string {
-    return this.#folder === undefined ? "" : readFileSync(this.#logFile(), "utf8");
+    if (this.#folder === undefined || !existsSync(this.#logFile())) return "";
+    return readFileSync(this.#logFile(), "utf8");
   }
 
   async start(): Promise<void> {
@@ -113,27 +114,34 @@ export class ServerProcess implements Server {
       if (isFirst) this.#port = await freePort();
       try {
         await this.#kind.configure?.(this.#port, this.#folder);
-        this.#spawn();
+        await this.#spawn();
         await this.ready();
         return;
       } catch (error) {
-        await this.kill();
+        await this.kill().catch((second: unknown) => {
+          throw new AggregateError([error, second], String(error));
+        });
         const retry = isFirst && /address already in use|could not.*(bind|listen)/i.test(this.log);
         if (!retry || tries === PORT_TRIES) throw error;
-        rmSync(this.#logFile());
+        rmSync(this.#logFile(), { force: true });
       }
     }
   }
 
   async ready(): Promise<void> {
     const { name } = this.#kind;
+    let cause: unknown;
     for (let waitedMs = 0; waitedMs < READY_WITHIN_MS; waitedMs += LOOK_EVERY_MS) {
       const { pid } = this;
       if (pid === undefined) throw new Error(`${name} has ended:\n${this.log}`);
-      if (await this.#kind.isReady(this.#port, this.#folder!, pid).catch(() => false)) return;
+      try {
+        if (await this.#kind.isReady(this.#port, this.#folder!, pid)) return;
+      } catch (error) {
+        cause = error;
+      }
       await sleep(LOOK_EVERY_MS);
     }
-    throw new Error(`${name} was not ready within ${READY_WITHIN_MS} ms:\n${this.log}`);
+    throw new Error(`${name} was not ready within ${READY_WITHIN_MS} ms:\n${this.log}`, { cause });
   }
 
   async stop(): Promise<void> {
@@ -189,7 +197,7 @@ export class ServerProcess implements Server {
     if (this.#folder !== undefined) rmSync(this.#folder, { recursive: true, force: true });
   }
 
-  #spawn(): void {
+  async #spawn(): Promise<void> {
     const binary = mustFind(this.#kind);
     const args = this.#kind.args(this.#port, this.#folder!);
     const log = openSync(this.#logFile(), "a");
@@ -212,6 +220,10 @@ export class ServerProcess implements Server {
     };
     child.once("exit", ended);
     child.once("error", ended);
+    if (child.pid === undefined) {
+      const [cause] = (await once(child, "error")) as [Error];
+      throw new Error(`${this.#kind.name} cannot be started: ${cause.message}`, { cause });
+    }
   }
 
   async #end(signal: NodeJS.Signals): Promise<void> {
