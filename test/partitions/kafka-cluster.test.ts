@@ -140,7 +140,8 @@ class Watched {
       last.set(one.partition, one);
       if (before === undefined) continue;
       expect(one.token >= before.token, `token of a commit of ${one.partition}`).toBe(true);
-      expect(one.offset > before.offset, `offset of a commit of ${one.partition}`).toBe(true);
+      const order = `${before.offset} by ${before.token}, then ${one.offset} by ${one.token}`;
+      expect(one.offset > before.offset, `commits of ${one.partition}: ${order}`).toBe(true);
     }
     const [broker] = this.#cluster.brokers;
     const [told] = await broker!.admin((admin) =>

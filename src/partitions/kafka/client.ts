@@ -47,6 +47,14 @@ export interface Assignment {
   partitions: number[];
 }
 
+/** All before `offset` is dealt with. */
+export interface CommittedOffset {
+  topic: string;
+  partition: number;
+  offset: bigint;
+  leaderEpoch: number;
+}
+
 /** What is told when a member has joined a generation. */
 export interface Joined {
   readonly memberId: string | null;
@@ -63,9 +71,7 @@ export interface KafkaConsumer {
   on(event: string, listener: (payload: unknown) => void): unknown;
   joinGroup(options: object): Promise<string>;
   close(force?: boolean): Promise<void>;
-  commit(options: {
-    offsets: { topic: string; partition: number; offset: bigint; leaderEpoch: number }[];
-  }): Promise<void>;
+  commit(options: { offsets: CommittedOffset[] }): Promise<void>;
   fetch(options: {
     node: number;
     maxWaitTime: number;

@@ -1,7 +1,7 @@
 /** Partitions of a Kafka topic, each with a token: what `tenure/partitions/kafka` offers. */
-import { UnavailableError } from "../../core/errors.js";
 import type { Tenure } from "../../core/tenure.js";
 import type { FencingToken } from "../../core/token.js";
+import { MissingLibraryError } from "../../drivers/missing-library.js";
 import type { PartitionGroup } from "../contract.js";
 import type { KafkaLibrary } from "./client.js";
 import { kafkaGroup } from "./group.js";
@@ -14,6 +14,8 @@ export type * from "../contract.js";
 export type { KafkaPartition } from "./topic-partition.js";
 export type { KafkaPartitionsOptions } from "./options.js";
 export type { KafkaMessage } from "./reading.js";
+
+const INSTALL_LINE = "npm install @platformatic/kafka@1";
 
 /**
  * Joins a consumer group of Kafka: the broker assigns the partitions of the topic, and each is
@@ -33,8 +35,9 @@ export async function kafkaPartitions(
 async function load(): Promise<KafkaLibrary> {
   try {
     return await import("@platformatic/kafka");
-  } catch (cause) {
-    const text = "@platformatic/kafka is missing: npm install @platformatic/kafka@1";
-    throw new UnavailableError(text, { backend: "kafka", cause, retryable: false });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ERR_MODULE_NOT_FOUND") throw error;
+    const what = "a Kafka group needs the client library";
+    throw new MissingLibraryError(what, INSTALL_LINE, { backend: "kafka" });
   }
 }

@@ -65,11 +65,8 @@ export class Reading {
     this.#lent = new Lent(parts.create(), parts.failed);
   }
 
-  /**
-   * Where to begin: what was committed, else the earliest that the broker has. Asks again until it
-   * is answered; undefined once `signal` aborts.
-   */
-  async start(partition: number, signal: AbortSignal): Promise<bigint | undefined> {
+  /** The earliest offset that the broker has. Asks again until answered; undefined once aborted. */
+  async earliest(partition: number, signal: AbortSignal): Promise<bigint | undefined> {
     let unlisten = (): void => undefined;
     const over = new Promise<undefined>((resolve) => {
       unlisten = whenAborted(signal, () => resolve(undefined));
@@ -79,7 +76,7 @@ export class Reading {
         const lent = this.#lent;
         try {
           const starting = lent.use((client) =>
-            this.#parts.within(this.#start(client, partition), "read"),
+            this.#parts.within(this.#earliest(client, partition), "read"),
           );
           return await Promise.race([starting, over]);
         } catch (error) {
@@ -93,12 +90,8 @@ export class Reading {
     }
   }
 
-  async #start(client: KafkaConsumer, partition: number): Promise<bigint> {
+  async #earliest(client: KafkaConsumer, partition: number): Promise<bigint> {
     const { topic } = this.#asked;
-    const topics = [{ topic, partitions: [partition] }];
-    const committed = await client.listCommittedOffsets({ topics });
-    const offset = committed.get(topic)?.[partition];
-    if (offset !== undefined && offset >= 0n) return offset;
     const partitions = { [topic]: [partition] };
     const asked = { topics: [topic], partitions, timestamp: EARLIEST };
     return (await client.listOffsets(asked)).get(topic)?.[partition] ?? 0n;

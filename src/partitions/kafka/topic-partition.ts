@@ -48,7 +48,7 @@ export class OwnedTopicPartition extends Ownership implements KafkaPartition {
 
   async *messages(): AsyncGenerator<KafkaMessage, void, undefined> {
     const { reading } = this.#parts;
-    let next = await reading.start(this.partition, this.revoked);
+    let next = await this.#begin();
     while (next !== undefined && !this.revoked.aborted) {
       const fetched = await reading.next(this.partition, next, this.revoked);
       for (const message of fetched?.messages ?? []) {
@@ -56,6 +56,18 @@ export class OwnedTopicPartition extends Ownership implements KafkaPartition {
         yield message;
       }
       next = fetched?.next ?? next;
+    }
+  }
+
+  /** What was committed, else the earliest there is; undefined once it is revoked. */
+  async #begin(): Promise<bigint | undefined> {
+    const { commits, reading } = this.#parts;
+    try {
+      const committed = await commits.begin(this, this.revoked);
+      return committed ?? (await reading.earliest(this.partition, this.revoked));
+    } catch (error) {
+      if (this.revoked.aborted) return undefined;
+      throw error;
     }
   }
 

@@ -131,6 +131,77 @@ it("a commit that the broker refuses for good is told at once", async () => {
   expect(made).toHaveLength(1);
 });
 
+/** Two coordinators, the first frozen and deposed: it reads from memory, and writes nothing. */
+function deposed(refusal: Error, knows: bigint): ReturnType<typeof library> & { position: bigint } {
+  const store = { position: 9n };
+  const made = library((nth) => {
+    const isDeposed = nth === 0;
+    return {
+      listCommittedOffsets: async () => new Map([["orders", [isDeposed ? knows : store.position]]]),
+      commit: async ({ offsets }) => {
+        if (isDeposed) throw refusal;
+        store.position = offsets[0]!.offset;
+      },
+    };
+  });
+  return Object.assign(store, made);
+}
+
+const NOT_COORDINATOR = failure({ code: "PLT_KFK_PROTOCOL", apiId: "NOT_COORDINATOR" });
+const OLD_GENERATION = failure({ code: "PLT_KFK_PROTOCOL", needsRejoin: true });
+
+it.each([
+  ["cannot write", NOT_COORDINATOR],
+  ["does not know the generation", OLD_GENERATION],
+])("an owner does not begin where a coordinator says that %s", async (_what, refusal) => {
+  const store = deposed(refusal, 4n);
+  const commits = new Commits(store.parts);
+  commits.pin("m", 7);
+  const mine = owner();
+  expect(await store.sim.until(commits.begin(mine, mine.signal))).toBe(9n);
+  expect(store.position).toBe(9n);
+  expect(store.made.map(({ generationId }) => generationId)).toEqual([7, 7]);
+});
+
+it("what a deposed coordinator refused is committed to the present one at once", async () => {
+  const store = deposed(OLD_GENERATION, 4n);
+  const commits = new Commits(store.parts);
+  commits.pin("m", 7);
+  await store.sim.until(commits.commit(owner(), 10n));
+  expect(store.position).toBe(10n);
+  expect(store.errors).toEqual([]);
+});
+
+it("an owner of what was never committed begins without a commit", async () => {
+  const { parts, sim } = library(() => ({
+    listCommittedOffsets: async () => new Map([["orders", [-1n]]]),
+    commit: () => Promise.reject(new Error("was sent")),
+  }));
+  const commits = new Commits(parts);
+  commits.pin("m", 7);
+  const mine = owner();
+  expect(await sim.until(commits.begin(mine, mine.signal))).toBeUndefined();
+});
+
+it("an owner that is revoked before it knows where to begin asks no more", async () => {
+  const { parts, sim, made } = library(() => ({
+    listCommittedOffsets: () => Promise.reject(NO_ANSWER),
+  }));
+  const commits = new Commits(parts);
+  commits.pin("m", 7);
+  const revoked = new AbortController();
+  const beginning = commits.begin(owner(), revoked.signal);
+  beginning.catch(() => undefined);
+  await sim.advance(1_200);
+  const asked = made.length;
+  const reason = new Error("revoked");
+  revoked.abort(reason);
+  await expect(beginning).rejects.toBe(reason);
+  await sim.advance(5_000);
+  expect(made).toHaveLength(asked);
+  expect(sim.pendingTimers()).toBe(0);
+});
+
 const metadata = (leaders: readonly number[]) => async () => ({
   topics: new Map([
     [
