@@ -36,6 +36,8 @@ export class Patience implements Member {
   #controller: AbortController | undefined;
   #over: PatienceOver | undefined;
   #answeredAt: Moment;
+  /** Failures since the store has answered, the last of them in {@link failure}. */
+  #failures = 0;
   #failure: unknown;
 
   /**
@@ -122,11 +124,13 @@ export class Patience implements Member {
   /** The store has answered. */
   answered(): void {
     this.#failure = undefined;
+    this.#failures = 0;
     this.#answeredAt = now(this.#runtime.clock);
   }
 
   /**
-   * Puts up with a store that did not answer, for a while.
+   * Puts up with a store that did not answer, for a while, and in any case once: one reply that is
+   * lost may cost all of that time.
    *
    * @throws the error itself when it is of another kind (the end of patience among them), when
    *   asking again cannot help, or when the store has not answered for too long.
@@ -135,7 +139,8 @@ export class Patience implements Member {
     if (!isNoAnswer(error)) throw error;
     if (error instanceof UnavailableError && !error.retryable) throw error;
     const silentMs = elapsedMs(this.#answeredAt, now(this.#runtime.clock));
-    if (silentMs >= this.#unansweredMs) throw error;
+    if (silentMs >= this.#unansweredMs && this.#failures > 0) throw error;
+    this.#failures++;
     this.#failure = error;
   }
 

@@ -177,6 +177,17 @@ describe("waiting", () => {
     await expect(sim.until(a.acquire("x"), 6000)).rejects.toBeInstanceOf(OutcomeUnknownError);
   });
 
+  it("goes on after one call that was never answered, whatever time that took", async () => {
+    const { sim, a, b, hooks } = await rig({ timeout: 2000 });
+    const held = await b.acquire("x");
+    let asked = 0;
+    hooks.acquire = (next) => (asked++ === 0 ? silent() : next());
+    const waiting = a.acquire("x", { wait: "1m" });
+    await sim.advance(10_000);
+    await held.release();
+    expect((await sim.until(waiting, 1000)).state).toBe("held");
+  });
+
   it("goes on through an outage shorter than the time-out", async () => {
     const { sim, a, hooks } = await rig({ timeout: 2000 });
     hooks.acquire = down;
