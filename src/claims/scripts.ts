@@ -6,10 +6,11 @@
  * store's time in microseconds if that is more.
  *
  * A key is looked at before it is locked, since most callers of a busy key are refused, and a lock
- * would only make them wait for one another. A key that is new, and one that is not free, are told
- * by a statement that needs no transaction around it.
+ * would only make them wait for one another. On Postgres one statement, which needs no transaction
+ * around it, looks at the key and claims it if it is new.
  */
 import { toToken } from "../core/token.js";
+import { KeptSql } from "../sql/kept-sql.js";
 import { bigintOf, numberOf, orNull, textOf } from "../sql/reading.js";
 import { insertNew, Shortcut, type Script, type SqlRow } from "../sql/script.js";
 import {
@@ -73,18 +74,38 @@ export function* add(key: string, body: string | null): Script<boolean> {
     VALUES (${key}, ${"pending"}, ${body})`);
 }
 
+/** A look at the key, and a claim of it where it is new. */
+const CLAIM = new KeptSql<"key" | "owner" | "holder" | "leaseMs">(
+  ({ text, whole }) => sql`WITH there AS (
+      SELECT CASE WHEN state = 'pending' OR (state = 'running' AND lease_until <= ${now})
+        THEN 1 ELSE 0 END AS is_free FROM ${TABLE} WHERE name = ${text("key")}),
+    made AS (
+      INSERT INTO ${TABLE} (name, state, owner, holder, token, lease_ms, lease_until)
+      SELECT ${text("key")}, 'running', ${text("owner")}, ${text("holder")}, ${now} * 1000,
+        ${whole("leaseMs")}, ${now} + ${whole("leaseMs")}
+      WHERE NOT EXISTS (SELECT 1 FROM there) ON CONFLICT DO NOTHING RETURNING token)
+    SELECT token, 0 AS is_free FROM made UNION ALL SELECT NULL, is_free FROM there`,
+);
+
+/** One that was made while the statement ran is neither seen nor made again: seen the next time. */
+const LOOKS = 2;
+
 /** Claims a key. */
 export function* claim(key: string, claimant: Claimant): Script<Claim | null> {
   const { owner, holder, leaseMs } = claimant;
+  for (let look = 1; look <= LOOKS; look++) {
+    const [row] = yield new Shortcut(CLAIM.with({ key, owner, holder, leaseMs }));
+    if (row === undefined) continue;
+    const token = orNull(row["token"], bigintOf);
+    if (token !== null) return claimOf({ key, token, body: null }, claimant);
+    if (numberOf(row["is_free"]) === 0) return null;
+    break;
+  }
+
   const insert = sql`INSERT INTO ${TABLE}
     (name, state, owner, holder, token, lease_ms, lease_until)
     VALUES (${key}, ${"running"}, ${owner}, ${holder}, ${now} * 1000, ${leaseMs},
       ${untilOf(leaseMs)})`;
-  const [made] = yield new Shortcut(sql`${insert} ON CONFLICT DO NOTHING RETURNING ${COLUMNS}`);
-  if (made !== undefined) return claimOf(rowOf(made), claimant);
-  const [there] = yield new Shortcut(sql`SELECT ${COLUMNS} FROM ${TABLE} WHERE name = ${key}`);
-  if (there !== undefined && !isFree(rowOf(there))) return null;
-
   const seen = yield* read(key);
   if (seen !== null && !isFree(seen)) return null;
   if (seen === null) {
@@ -127,7 +148,10 @@ function* take(row: Row, claimant: Claimant): Script<Claim> {
   return claimOf({ ...row, token }, claimant);
 }
 
-function claimOf({ key, token, body }: Row, { owner, holder, leaseMs, storeId }: Claimant): Claim {
+function claimOf(
+  { key, token, body }: Pick<Row, "key" | "token" | "body">,
+  { owner, holder, leaseMs, storeId }: Claimant,
+): Claim {
   return { key, name: key, owner, holder, token: toToken(token!), storeId, leaseMs, body };
 }
 

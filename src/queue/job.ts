@@ -12,10 +12,8 @@ import {
   extendJob,
   failJob,
   isDone,
-  scopeOf,
-  type Running,
-  type TakenJob,
 } from "./line.js";
+import { scopeOf, type Running, type TakenJob } from "./terms.js";
 import { checkReason, retryPause, type FailOptions } from "./options.js";
 
 /** Where queues live. */

@@ -9,78 +9,36 @@
  * other order loses a job:
  *   1. T looks for jobs of the key, and finds none.   2. A adds one, under the row that is there.
  *   3. A commits.   4. T deletes the row: nobody finds A's job.
- * So T first locks the row against those who add, and then looks.
+ * So T first locks the row against those who add, and then looks. Mostly that is whoever completes
+ * the last job of a line, and otherwise the next who takes.
  *
  * The order of a key is that of `seq`. Of two transactions that add at the same time either may be
  * first; one that began after the other's commit comes later.
  */
 import { SupersededError } from "../core/errors.js";
-import { toToken, type FencingToken } from "../core/token.js";
-import { nextToken, nextTokenHere } from "../sql/counter.js";
+import { nextToken } from "../sql/counter.js";
 import { bigintOf, numberOf, orNull, textOf } from "../sql/reading.js";
 import { forChange, forChangeSkipLocked, forShareOfKey, onceLocked } from "../sql/row-locks.js";
-import { insertNew, Shortcut, type Script, type SqlRow } from "../sql/script.js";
+import { insertNew, type Script, type SqlRow } from "../sql/script.js";
 import { forUpdateSkipLocked, now, own, sql } from "../sql/statement.js";
+import { addAtOnce, clearAtOnce, completeAtOnce, takeAtOnce } from "./at-once.js";
+import { scopeOf } from "./terms.js";
+import type { AddedJob, Running, TakenJob, Taker, Taking } from "./terms.js";
 
 /** A line that may have jobs which are not committed is looked at again so soon, milliseconds. */
 const LOOK_AGAIN_MS = 250;
 
-/** A job to add; checked. */
-export interface AddedJob {
-  readonly queue: string;
-  readonly key: string;
-  readonly id: string;
-  readonly payload: string;
-  readonly delayMs: number;
-}
-
-/** Who takes. */
-export interface Taker {
-  readonly queue: string;
-  readonly holder: string;
-  readonly worker: string;
-  readonly leaseMs: number;
-  readonly maxTries: number;
-}
-
-/** A job that was taken. */
-export interface TakenJob {
-  readonly key: string;
-  readonly seq: bigint;
-  readonly id: string;
-  readonly payload: string;
-  readonly token: FencingToken;
-  readonly tries: number;
-}
-
-/** The answer to a take. */
-export interface Taking {
-  readonly job: TakenJob | null;
-  /** Milliseconds until a job may be there, as far as is known now. */
-  readonly inMs: number | null;
-}
-
-/** Who ends or extends. */
-export interface Running {
-  readonly queue: string;
-  readonly key: string;
-  readonly seq: bigint;
-  readonly holder: string;
-  readonly token: FencingToken;
-}
-
-/** The name that a job's token belongs to. */
-export function scopeOf(queue: string, key: string): string {
-  return `${queue}/${key}`;
-}
-
-/** Adds a job; false where its id is there already. */
-export function* addJob({ queue, key, id, payload, delayMs }: AddedJob): Script<boolean> {
-  const isNew = yield* insertNew(sql`INSERT INTO ${own("queue_job")}
+/**
+ * Adds a job; false where its id is there already. The line comes first, always: two that add one
+ * job of a new key would else each have what the other waits for.
+ */
+export function* addJob(job: AddedJob): Script<boolean> {
+  if (yield* addAtOnce(job)) return true;
+  const { queue, key, id, payload, delayMs } = job;
+  yield* keepKey(queue, key);
+  return yield* insertNew(sql`INSERT INTO ${own("queue_job")}
     (queue, job_key, id, payload, state, added_ms, due_ms, tries)
     VALUES (${queue}, ${key}, ${id}, ${payload}, 'waiting', ${now}, ${now} + ${delayMs}, 0)`);
-  if (isNew) yield* keepKey(queue, key);
-  return isNew;
 }
 
 /** Makes the row of a key, and keeps it from being deleted until this transaction ends. */
@@ -97,8 +55,13 @@ function* keepKey(queue: string, key: string): Script<void> {
 
 /** Takes the first job of the key whose turn it is. */
 export function* takeJob(taker: Taker): Script<Taking> {
-  const job = yield* takeAtOnce(taker);
-  if (job !== undefined) return { job, inMs: null };
+  for (;;) {
+    const job = yield* takeAtOnce(taker);
+    if (job !== undefined) return { job, inMs: null };
+    const look = yield* clearAtOnce(taker.queue);
+    if (look === undefined || (look.cleared === 0 && look.hasReady)) break;
+    if (look.cleared === 0) return { job: null, inMs: look.inMs };
+  }
   for (;;) {
     const [free] = yield sql`SELECT job_key FROM ${own("queue_key")}
       WHERE queue = ${taker.queue} AND ready_ms <= ${now}
@@ -111,45 +74,6 @@ export function* takeJob(taker: Taker): Script<Taking> {
     else if (head.tries >= taker.maxTries) yield* setAside(head, NEVER_ENDED);
     else return { job: yield* grant(taker, key, head), inMs: null };
   }
-}
-
-/**
- * As a take goes mostly: one statement. It locks a line that is free and that nobody has locked, so
- * that several takes at once come to several lines. Jobs are seen in it as they were when it began,
- * so what it changes is looked at again as it is, and where that is another state nothing comes of
- * it but a token that nobody gets.
- */
-function* takeAtOnce({ queue, holder, worker, leaseMs, maxTries }: Taker): Script<
-  TakenJob | undefined
-> {
-  const next = nextTokenHere(sql`${scopeOf(queue, "")} || head.job_key`);
-  const [row] = yield new Shortcut(sql`WITH line AS (
-      SELECT job_key FROM ${own("queue_key")} WHERE queue = ${queue} AND ready_ms <= ${now}
-      ORDER BY ready_ms LIMIT 1 ${forChangeSkipLocked}),
-    head AS (
-      SELECT line.job_key, first.seq FROM line CROSS JOIN LATERAL (
-        SELECT j.seq FROM ${own("queue_job")} j WHERE j.queue = ${queue}
-          AND j.job_key = line.job_key AND j.state = 'waiting' ORDER BY j.seq LIMIT 1) first),
-    counter AS (
-      UPDATE ${own("queue_counter")} SET token = ${next.token} FROM head
-      WHERE slot = ${next.slot} RETURNING token),
-    job AS (
-      UPDATE ${own("queue_job")} j SET tries = j.tries + 1, token = counter.token
-      FROM head, counter WHERE j.seq = head.seq AND j.state = 'waiting' AND j.due_ms <= ${now}
-        AND j.tries < ${maxTries} RETURNING j.job_key, j.seq, j.id, j.payload, j.tries, j.token)
-    UPDATE ${own("queue_key")} k SET holder = ${holder}, worker = ${worker}, token = job.token,
-      seq = job.seq, ready_ms = ${now} + ${leaseMs}, until_ms = ${now} + ${leaseMs}
-    FROM job WHERE k.queue = ${queue} AND k.job_key = job.job_key
-    RETURNING job.job_key, job.seq, job.id, job.payload, job.tries, job.token`);
-  if (row === undefined) return undefined;
-  return {
-    key: textOf(row["job_key"]),
-    seq: bigintOf(row["seq"]),
-    id: textOf(row["id"]),
-    payload: textOf(row["payload"]),
-    token: toToken(bigintOf(row["token"])),
-    tries: numberOf(row["tries"]),
-  };
 }
 
 const NEVER_ENDED = "taken too often without being completed: its workers died or were too slow";
@@ -239,21 +163,12 @@ export function* extendJob(running: Running, leaseMs: number): Script<boolean> {
 
 /**
  * Completes a job that may be completed already: an earlier answer may have been lost. Mostly in
- * one statement, which passes over a line that somebody has locked: waiting for it would take time
+ * one message, which passes over a line that somebody has locked: waiting for it would take time
  * of the lease, after that was looked at.
  */
 export function* completeOnce(running: Running): Script<void> {
-  const { queue, key, seq, holder, token } = running;
-  const line = sql`queue = ${queue} AND job_key = ${key}`;
-  const [done] = yield new Shortcut(sql`WITH held AS (
-      SELECT 1 AS held FROM ${own("queue_key")} WHERE ${line} AND holder = ${holder}
-        AND token = ${token} AND until_ms > ${now} ${forChangeSkipLocked}),
-    line AS (
-      UPDATE ${own("queue_key")} SET holder = NULL, until_ms = 0, ready_ms = ${now}
-      WHERE ${line} AND EXISTS (SELECT 1 FROM held) RETURNING 1 AS freed)
-    UPDATE ${own("queue_job")} SET state = 'done', ended_ms = ${now}
-    WHERE seq = ${seq} AND EXISTS (SELECT 1 FROM line) RETURNING 1 AS done`);
-  if (done === undefined && !(yield* isDone(running))) yield* completeJob(running);
+  if (yield* completeAtOnce(running)) return;
+  if (!(yield* isDone(running))) yield* completeJob(running);
 }
 
 /** @throws SupersededError unless the row shows this holder, and its time is not over. */

@@ -6,7 +6,7 @@ import { checkName } from "../core/names.js";
 import { checkKnown, checkSignal } from "../core/options.js";
 import type { SqlStoreOptions } from "../sql/store.js";
 import { wholeNumber } from "../sql/whole-number.js";
-import { scopeOf, type AddedJob } from "./line.js";
+import { scopeOf, type AddedJob } from "./terms.js";
 
 /** Options of `queue`. */
 export interface QueueOptions extends SqlStoreOptions {

@@ -9,9 +9,10 @@
  * Time is read after the lock is had, once for each call: a reservation that expires while a call
  * waits counts as expired.
  */
+import { KeptSql } from "../sql/kept-sql.js";
 import { numberOf, orNull, textOf } from "../sql/reading.js";
 import { Shortcut, type Script, type SqlRow } from "../sql/script.js";
-import { byDialect, forUpdate, now, own, raw, sql, type SqlPiece } from "../sql/statement.js";
+import { byDialect, forUpdate, now, own, raw, sql } from "../sql/statement.js";
 import type { Wanted, Which } from "./arguments.js";
 import type { Places, Reservation } from "./contract.js";
 import { CapacityError, ReservationStateError, type ReservationState } from "./errors.js";
@@ -83,10 +84,6 @@ function reservationOf({ untilMs, ...row }: Row, atMs: number): Reservation {
   return { ...row, leftMs: untilMs === null ? null : untilMs - atMs };
 }
 
-function untilOf(forMs: number | null): SqlPiece {
-  return forMs === null ? raw("NULL") : sql`${now} + ${forMs}`;
-}
-
 function* remove({ item, holder }: Which): Script<void> {
   yield sql`DELETE FROM ${RESERVATION} WHERE item = ${item} AND holder = ${holder}`;
 }
@@ -116,21 +113,34 @@ function* free(item: Item, atMs: number): Script<{ item: Item; count: number }> 
 function* reserveAtOnce(wanted: Wanted): Script<Reservation | null> {
   const { item, holder, quantity, capacity, forMs } = wanted;
   // An item that is made has the capacity that is asked for, or one place.
-  if (quantity > (capacity ?? 1)) return null;
-  const sameCapacity = capacity === undefined ? raw("") : sql`AND i.capacity = ${capacity}`;
-  const [row] = yield new Shortcut(sql`WITH place AS (
-      INSERT INTO ${ITEM} AS i (name, capacity, taken)
-      VALUES (${item}, ${capacity ?? 1}, ${quantity})
-      ON CONFLICT (name) DO UPDATE SET taken = i.taken + excluded.taken
-        WHERE i.taken + excluded.taken <= i.capacity ${sameCapacity} AND NOT EXISTS
-          (SELECT 1 FROM ${RESERVATION} WHERE item = ${item} AND holder = ${holder})
-      RETURNING name, taken)
-    INSERT INTO ${RESERVATION} (item, holder, quantity, state, held_until)
-    SELECT name, ${holder}, ${quantity}, ${"held"}, ${untilOf(forMs)} FROM place
-    RETURNING item`);
+  const capacityIfNew = capacity ?? 1;
+  if (quantity > capacityIfNew) return null;
+  const statement = capacity === undefined ? RESERVE : RESERVE_OF_CAPACITY;
+  const filled = statement.with({ item, holder, quantity, capacity: capacityIfNew, forMs });
+  const [row] = yield new Shortcut(filled);
   if (row === undefined) return null;
   return { item, holder, quantity, state: "held", leftMs: forMs };
 }
+
+function reserving(isCapacityGiven: boolean) {
+  return new KeptSql<"item" | "holder" | "quantity" | "capacity" | "forMs">(
+    ({ text, whole }) => sql`WITH place AS (
+      INSERT INTO ${ITEM} AS i (name, capacity, taken)
+      VALUES (${text("item")}, ${whole("capacity")}, ${whole("quantity")})
+      ON CONFLICT (name) DO UPDATE SET taken = i.taken + excluded.taken
+        WHERE i.taken + excluded.taken <= i.capacity
+          ${isCapacityGiven ? sql`AND i.capacity = ${whole("capacity")}` : raw("")}
+          AND NOT EXISTS (SELECT 1 FROM ${RESERVATION}
+            WHERE item = ${text("item")} AND holder = ${text("holder")})
+      RETURNING name)
+    INSERT INTO ${RESERVATION} (item, holder, quantity, state, held_until)
+    SELECT name, ${text("holder")}, ${whole("quantity")}, 'held', ${now} + ${whole("forMs")}
+    FROM place RETURNING 1 AS reserved`,
+  );
+}
+
+const RESERVE = reserving(false);
+const RESERVE_OF_CAPACITY = reserving(true);
 
 /** Reserves for a holder. */
 export function* reserve(wanted: Wanted, backend: string): Script<Reservation | null> {

@@ -233,13 +233,8 @@ function overPostgres(
         return await work({ native: transaction.native, query });
       }, limits),
     // One message, which the server takes for one transaction, and answers once.
-    alone: (statement, ms, limits) =>
-      runKept(
-        (script, within) => database.run(script, [], within),
-        postgresSettings(ms),
-        statement,
-        limits,
-      ),
+    alone: (statements, ms, limits) =>
+      database.onSession((session) => runKept(session, postgresSettings(ms), statements), limits),
     isContention,
     isDuplicate: (error) => sqlState(error) === "23505",
     endsSession,

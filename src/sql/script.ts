@@ -16,6 +16,7 @@
  * A script may be run again from its beginning after a conflict with others: it must not change
  * anything but the store.
  */
+import type { FilledSql } from "./kept-sql.js";
 import type { Sql } from "./statement.js";
 
 /** A row by column names; read its values with `bigintOf`, `numberOf` and `textOf`. */
@@ -34,15 +35,16 @@ export class InsertNew {
 }
 
 /**
- * One statement that may do all that a script has to, as a transaction by itself: one round trip
- * instead of five. A script begins with it, and ends if there is an answer. A store may leave it
- * out, and then answers no rows, as it does where the statement met a key that is there.
+ * What may do all that a script has to, in one round trip instead of five: one statement, or
+ * several in one message, which are a transaction by themselves. A script begins with it, and ends
+ * if the last of them has an answer. A store may leave it out, and then answers no rows, as it does
+ * where a statement met a key that is there.
  */
 export class Shortcut {
-  readonly statement: Sql;
+  readonly statements: readonly FilledSql[];
 
-  constructor(statement: Sql) {
-    this.statement = statement;
+  constructor(...statements: readonly FilledSql[]) {
+    this.statements = statements;
   }
 }
 

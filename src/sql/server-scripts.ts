@@ -3,8 +3,9 @@ import { UnavailableError, type TenureError } from "../core/errors.js";
 import { driveAsync, InsertNew, Shortcut, type Script } from "./script.js";
 import type { SqlRows, Step } from "./script.js";
 import type { Ask } from "./server-tx.js";
-import { raw, render, renderKept, sql } from "./statement.js";
-import type { RenderedKept, Rendering, SqlPiece } from "./statement.js";
+import type { RenderedKept } from "./kept-sql.js";
+import { raw, render, sql } from "./statement.js";
+import type { Rendering, SqlPiece } from "./statement.js";
 
 /** A kind of server. */
 export type ServerDialect = "postgres" | "mysql";
@@ -76,13 +77,13 @@ export class ServerScripts {
     return new UnavailableError(message, { backend: this.#dialect, retryable, cause });
   }
 
-  /** A shortcut's statement, outside any transaction. */
+  /** A shortcut's statements, outside any transaction. */
   async alone(
-    ask: (statement: RenderedKept) => Promise<SqlRows>,
-    { statement }: Shortcut,
+    ask: (statements: readonly RenderedKept[]) => Promise<SqlRows>,
+    { statements }: Shortcut,
   ): Promise<SqlRows> {
     try {
-      return await ask(renderKept(statement, this.#rendering.schema));
+      return await ask(statements.map((one) => one.in(this.#rendering.schema)));
     } catch (error) {
       if (this.#faults.isDuplicate(error)) return [];
       throw error;

@@ -8,11 +8,11 @@
  */
 import { ArgumentTypeError, OutcomeUnknownError } from "../core/errors.js";
 import type { Runtime } from "../core/runtime.js";
+import type { RenderedKept } from "./kept-sql.js";
 import { Shortcut, type Run, type Script, type SqlRows } from "./script.js";
 import { ServerScripts, type ServerDialect, type ServerFaults } from "./server-scripts.js";
 import { askIn, ServerWork, type Ask, type CallersServer } from "./server-tx.js";
 import type { ServerTransaction, ServerTx } from "./server-tx.js";
-import type { RenderedKept } from "./statement.js";
 import type { SqlStore, Work } from "./store.js";
 import { OutOfTime, timeLimit, type Progress, type TimeLimit } from "../core/time-limit.js";
 
@@ -38,11 +38,11 @@ export interface ServerParts<K extends ServerDialect> extends ServerFaults {
     limits: ServerLimits,
   ): Promise<R>;
   /**
-   * Runs one statement by itself, in READ COMMITTED and with time-outs of `ms` in the server as
-   * `begin` does; left out where a shortcut has no answer (no RETURNING).
+   * Runs statements by themselves, in READ COMMITTED and with time-outs of `ms` in the server as
+   * `begin` does, and answers the last; left out where a shortcut has no answer (no RETURNING).
    */
   readonly alone?: (
-    statement: RenderedKept,
+    statements: readonly RenderedKept[],
     ms: number,
     limits: ServerLimits,
   ) => Promise<{ readonly rows: SqlRows }>;
@@ -99,8 +99,8 @@ export class ServerStore<K extends ServerDialect> implements SqlStore<ServerDial
     return await this.#inTime(during, async ({ limits }, progress) => {
       // As it is with COMMIT: who gets no answer does not know.
       progress.stage = "commit";
-      const ask = async (statement: RenderedKept): Promise<SqlRows> =>
-        (await alone(statement, this.#timeoutMs, limits)).rows;
+      const ask = async (statements: readonly RenderedKept[]): Promise<SqlRows> =>
+        (await alone(statements, this.#timeoutMs, limits)).rows;
       return await this.#scripts.alone(ask, shortcut);
     });
   }

@@ -153,14 +153,15 @@ function writeValue(to: SqlWriter, value: SqlValue): void {
     case "sqlite":
       return to.bind(whole);
     case "postgres":
-      return to.bind(String(whole), "CAST(", isText ? " AS text)" : AS_BIGINT);
+      return to.bind(String(whole), "CAST(", isText ? " AS text)" : " AS bigint)");
     case "mysql":
       if (isText) return to.bind(hexOf(value), "UNHEX(", ")");
       return to.bind(String(whole), "CAST(", " AS SIGNED)");
   }
 }
 
-function hexOf(text: string): string {
+/** Its bytes in UTF-8, as hexadecimal digits. */
+export function hexOf(text: string): string {
   const bytes = [...new TextEncoder().encode(text)];
   return bytes.map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
@@ -177,38 +178,6 @@ export interface Rendered {
   readonly text: string;
   readonly values: readonly unknown[];
 }
-
-/** A statement for Postgres that sessions may keep, and its values as SQL. */
-export interface RenderedKept {
-  readonly text: string;
-  readonly args: readonly string[];
-}
-
-/**
- * A statement for Postgres with its values beside it as SQL. Values become digits alone, so there
- * is nothing to quote whatever the connection's settings.
- *
- * @throws TypeError for a value that is not one of {@link SqlValue}.
- */
-export function renderKept(piece: SqlPiece, schema: string | undefined): RenderedKept {
-  let text = "";
-  const args: string[] = [];
-  piece.write({
-    dialect: "postgres",
-    schema,
-    nowMs: () => 0n,
-    add: (more) => void (text += more),
-    bind(value, before = "", after = "") {
-      if (typeof value !== "string") throw new TypeError("a value in a text must be text");
-      const isWhole = after === AS_BIGINT && /^-?\d+$/.test(value);
-      args.push(isWhole ? `'${value}'` : `convert_from(decode('${hexOf(value)}', 'hex'), 'UTF8')`);
-      text += `${before}$${args.length}${after}`;
-    },
-  });
-  return { text, args };
-}
-
-const AS_BIGINT = " AS bigint)";
 
 /** What a statement is rendered for. */
 export type Rendering = Pick<SqlWriter, "dialect" | "schema" | "nowMs">;

@@ -3,8 +3,9 @@ import { Client } from "pg";
 import postgres from "postgres";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { resultOf, type PostgresResult } from "../../src/drivers/postgres/connection.js";
-import { runKept, type KeptStatement, type RunScript } from "../../src/drivers/postgres/kept.js";
-import { renderKept, sql } from "../../src/sql/statement.js";
+import { runKept, type KeptSession, type KeptStatement } from "../../src/drivers/postgres/kept.js";
+import { KeptSql } from "../../src/sql/kept-sql.js";
+import { sql } from "../../src/sql/statement.js";
 import { describeOn } from "../servers/find.js";
 import { pgbouncerProgram, startPgBouncer } from "../servers/pgbouncer.js";
 import { postgresProgram, startPostgres, type PostgresServer } from "../servers/postgres.js";
@@ -18,10 +19,11 @@ describeOn(postgresProgram, "a statement that sessions keep", () => {
     await server?.dispose();
   });
 
-  const ECHO: KeptStatement = renderKept(
-    sql`SELECT ${"it's $1 \\ é"} AS t, ${-(2n ** 63n)} AS n, ${7} AS s`,
-    undefined,
-  );
+  const ECHO: KeptStatement = new KeptSql<"t" | "n" | "s">(
+    ({ text, whole }) => sql`SELECT ${text("t")} AS t, ${whole("n")} AS n, ${whole("s")} AS s`,
+  )
+    .with({ t: "it's $1 \\ é", n: -(2n ** 63n), s: 7 })
+    .in(undefined);
   const ECHOED = [{ t: "it's $1 \\ é", n: "-9223372036854775808", s: "7" }];
   const BEFORE = "SET LOCAL lock_timeout = 77";
 
@@ -48,8 +50,9 @@ describeOn(postgresProgram, "a statement that sessions keep", () => {
     };
     return { run, sent };
   }
-  const kept = async (run: RunScript, statement = ECHO): Promise<unknown> =>
-    [...(await runKept(run, BEFORE, statement, {})).rows].map((row) => ({ ...row }));
+  const keptOn = async (session: KeptSession, ...statements: KeptStatement[]): Promise<unknown> =>
+    [...(await runKept(session, BEFORE, statements)).rows].map((row) => ({ ...row }));
+  const kept = (run: KeptSession["run"], statement = ECHO) => keptOn({ run }, statement);
 
   describe.each(["pg", "postgres"] as const)("with %s", (library) => {
     it("is prepared once, and again where the session has forgotten it", async () => {
@@ -71,7 +74,7 @@ describeOn(postgresProgram, "a statement that sessions keep", () => {
       await kept(run);
       sent.length = 0;
       let isFirst = true;
-      const elsewhere: RunScript = (text) => {
+      const elsewhere: KeptSession["run"] = (text) => {
         const answer = run(isFirst ? "EXECUTE not_here" : text);
         isFirst = false;
         return answer;

@@ -4,22 +4,28 @@ import { queue, type Queue } from "../../src/queue/open.js";
 import { takeJob } from "../../src/queue/line.js";
 import { QUEUE_TABLES } from "../../src/queue/tables.js";
 import { openSqlStore } from "../../src/sql/open.js";
-import type { Script } from "../../src/sql/script.js";
+import { Shortcut, type Script } from "../../src/sql/script.js";
 import { sql } from "../../src/sql/statement.js";
 import { onStores, type Spot } from "./stores.js";
 import { until } from "./until.js";
 
 const open = (spot: Spot, options: object = {}): Promise<Queue<any>> => spot.open(queue, options);
 
-/** A script that waits at a gate after so many statements. */
+/** A script without shortcuts that waits at a gate after so many statements. */
 function* pausedAfter<R>(statements: number, script: Script<R>): Script<R> {
   let next = script.next([]);
+  while (next.done !== true && next.value instanceof Shortcut) next = script.next([]);
   for (let n = 1; next.done !== true; n++) {
     const rows = yield next.value;
     if (n === statements) yield sql`SELECT pg_advisory_xact_lock(42)`;
     next = script.next(rows);
   }
   return next.value;
+}
+
+function lines(spot: Spot): Promise<unknown[]> {
+  const table = spot.dialect === "sqlite" ? "tenure_queue_key" : `${spot.options.schema}.queue_key`;
+  return spot.query(`SELECT job_key FROM ${table}`);
 }
 
 onStores(
@@ -247,9 +253,25 @@ onStores(
         expect(ofKey).toEqual([...ofKey].sort((a, b) => Number(a) - Number(b)));
       }
       await until(async () => (await other.take()) === null);
-      const table =
-        store.dialect === "sqlite" ? "tenure_queue_key" : `${spot.options.schema}.queue_key`;
-      expect(await spot.query(`SELECT job_key FROM ${table}`)).toEqual([]);
+      expect(await lines(spot)).toEqual([]);
+    });
+
+    it("leaves no line behind, however its last job ended", async () => {
+      const spot = await store.fresh();
+      const q = await open(spot, { maxTries: 1 });
+      for (const key of ["a", "b", "c"]) await q.add({ key, payload: 1 });
+      const jobs = [(await q.take())!, (await q.take())!, (await q.take())!];
+      const ending = await spot.openTransaction();
+      await jobs[0]!.complete(ending.tx);
+      await ending.commit();
+      await jobs[1]!.fail();
+      await jobs[2]!.complete();
+      await q.add({ key: "d", payload: 2 });
+      await (await q.take())!.complete();
+      expect(await q.take()).toBeNull();
+      expect(await lines(spot)).toEqual([]);
+      await q.add({ key: "a", payload: 3 });
+      expect(await q.take()).toMatchObject({ key: "a", payload: 3 });
     });
 
     it("does not let an open transaction that adds hold up the running job or lose its own", async () => {
@@ -272,7 +294,9 @@ onStores(
       const spot = await store.fresh();
       const q = await open(spot);
       await q.add({ key: "a", payload: 1 });
-      await (await q.take())!.complete();
+      const ending = await spot.openTransaction();
+      await (await q.take())!.complete(ending.tx);
+      await ending.commit();
       const s = await spot.open((target, more) => openSqlStore(target, QUEUE_TABLES, more));
       const gate = await spot.openTransaction();
       await gate.query("SELECT pg_advisory_xact_lock(42)");

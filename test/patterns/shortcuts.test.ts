@@ -27,9 +27,10 @@ onStores(
       await c.claim("first", "c");
       const sent = statements();
       const claim = (await c.claim("job", "a", { lease: "1m" }))!;
-      expect(sent()).toBe(1);
       expect(await c.claim("job", "b")).toBe(false);
-      expect(sent()).toBe(2);
+      expect(await c.claim("job", "b", { lease: "1m" })).toBeNull();
+      expect(await c.claim("good", "b")).toBe(true);
+      expect(sent()).toBe(4);
       expect(await c.inspect("job")).toMatchObject({ state: "running", token: claim.token });
       await c.add("pending", { n: 1 });
       expect(await c.claim("pending", "a", { lease: "1m" })).toMatchObject({ body: { n: 1 } });
@@ -91,13 +92,22 @@ onStores(
       expect(sent()).toBe(1);
       const second = (await q.take())!;
       expect(sent()).toBe(1);
+      // Nothing: a take, and a look for lines that are left over.
+      expect(await q.take()).toBeNull();
+      expect(sent()).toBe(2);
+      await q.add({ key: "c", payload: 1, id: "c1" });
+      expect(sent()).toBe(1);
+      expect(await q.add({ key: "c", payload: 1, id: "c1" })).toMatchObject({ added: false });
+      sent();
+      await (await q.take())!.complete();
+      expect(sent()).toBe(2);
       expect(second).toMatchObject({ key: "a", payload: { n: 2 }, tries: 1 });
       expect(second.token).toBeGreaterThan(first[0]!.token);
       // Once more, as after an answer that was lost; and by the next holder.
       await first[0]!.complete();
       await second.complete();
       await first[1]!.complete();
-      expect(await q.stats()).toMatchObject({ waiting: 0, done: 4, dead: 0 });
+      expect(await q.stats()).toMatchObject({ waiting: 0, done: 5, dead: 0 });
     });
 
     it("has the time of a transaction in the server, too: nothing of it comes later", async () => {

@@ -41,6 +41,50 @@ onStores(
       return { take: () => taking, other, open };
     }
 
+    /** The deletion of a line stops, when it has looked for jobs in it, until `open` is called. */
+    async function closing() {
+      const spot = await store.fresh();
+      const { schema } = spot.options;
+      const q = await spot.open(queue);
+      await q.add({ key: "k", payload: 1 });
+      const job = (await q.take())!;
+      await spot.query(`CREATE FUNCTION ${schema}.gate() RETURNS trigger LANGUAGE plpgsql
+        AS 'BEGIN PERFORM pg_advisory_xact_lock(${GATE}); RETURN NULL; END'`);
+      await spot.query(`CREATE TRIGGER gate BEFORE DELETE ON ${schema}.queue_key
+        FOR EACH STATEMENT EXECUTE FUNCTION ${schema}.gate()`);
+      const session = new Pool({ connectionString: store.server().url, max: 1 });
+      onTestFinished(() => session.end());
+      await session.query(`SELECT pg_advisory_lock(${GATE})`);
+      const waits = (locktype: string) => async () => {
+        const waiting = `SELECT 1 FROM pg_locks WHERE locktype = '${locktype}' AND NOT granted`;
+        return (await spot.query(waiting)).length === 1;
+      };
+      /** Adds a job while a line is being deleted, and lets that go on once the job must wait. */
+      const addMeanwhile = async (): Promise<void> => {
+        await until(waits("advisory"));
+        const adding = q.add({ key: "k", payload: 2 });
+        await until(waits("transactionid"));
+        await session.query(`SELECT pg_advisory_unlock(${GATE})`);
+        await adding;
+      };
+      return { spot, q, job, addMeanwhile };
+    }
+
+    it("loses no job that is added while the line goes with its last", async () => {
+      const { q, job, addMeanwhile } = await closing();
+      await Promise.all([job.complete(), addMeanwhile()]);
+      expect(await q.take()).toMatchObject({ payload: 2, tries: 1 });
+    });
+
+    it("nor one that is added while a line is cleared that was left over", async () => {
+      const { spot, q, job, addMeanwhile } = await closing();
+      const ending = await spot.openTransaction();
+      await job.complete(ending.tx);
+      await ending.commit();
+      const [taken] = await Promise.all([q.take(), addMeanwhile()]);
+      expect(taken ?? (await q.take())).toMatchObject({ payload: 2, tries: 1 });
+    });
+
     it("does not take a job that is done", async () => {
       const { take, other, open } = await two();
       const job = (await other.take())!;

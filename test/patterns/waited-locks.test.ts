@@ -4,6 +4,7 @@ import { SupersededError } from "../../src/core/errors.js";
 import { claimRelay, extendRelay, recordOutcome } from "../../src/outbox/messages.js";
 import { OUTBOX_TABLES } from "../../src/outbox/tables.js";
 import * as line from "../../src/queue/line.js";
+import type { Running } from "../../src/queue/terms.js";
 import { QUEUE_TABLES } from "../../src/queue/tables.js";
 import * as fires from "../../src/schedule/fires.js";
 import { SCHEDULE_TABLES } from "../../src/schedule/tables.js";
@@ -27,8 +28,8 @@ interface Kind {
   lease(store: Any): Promise<readonly Script<unknown>[]>;
 }
 
-async function jobs(store: Any, count: number): Promise<line.Running[]> {
-  const running: line.Running[] = [];
+async function jobs(store: Any, count: number): Promise<Running[]> {
+  const running: Running[] = [];
   for (let n = 0; n < count; n++) {
     const job = { queue: "q", key: `k${n}`, id: `id${n}`, payload: "1", delayMs: 0 };
     await store.run("add", () => line.addJob(job));

@@ -10,7 +10,8 @@ import type {
   PostgresValue,
 } from "./connection.js";
 import { endsSession, explainPostgres, sqlState } from "./errors.js";
-import { beginPg, runPg } from "./pg.js";
+import type { KeptSession } from "./kept.js";
+import { beginPg, onPgSession, runPg } from "./pg.js";
 import { beginSql, runSql } from "./sql.js";
 
 /** A Postgres database. Its methods reject with what the library threw: see `explainPostgres`. */
@@ -21,6 +22,11 @@ export interface PostgresDatabase {
     values: readonly PostgresValue[],
     running: PostgresRunning,
   ): Promise<PostgresResult>;
+  /** Runs `work` with scripts that are each a transaction; see `runKept`. */
+  onSession<R>(
+    work: (session: KeptSession) => Promise<R>,
+    limits: PostgresLimits,
+  ): Promise<R>;
   /** Runs `work` between BEGIN and COMMIT, on a connection of the pool; see `transact`. */
   begin<R>(
     work: (transaction: PostgresTransaction) => Promise<R>,
@@ -54,6 +60,8 @@ export function poolDatabase(
     return {
       ...opening,
       run: (text, values, running) => runSql(client, text, values, running),
+      // Which of its connections comes next the library keeps to itself.
+      onSession: (work, limits) => work({ run: (text) => runSql(client, text, [], limits) }),
       begin: (work, limits) => beginSql(client, work, limits),
     };
   }
@@ -62,6 +70,7 @@ export function poolDatabase(
   return {
     ...opening,
     run: (text, values, running) => runPg(client, text, values, running),
+    onSession: (work, limits) => onPgSession(client, work, limits),
     begin: (work, limits) => beginPg(client, work, limits),
   };
 }

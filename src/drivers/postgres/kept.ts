@@ -1,13 +1,15 @@
 /**
- * Statements that sessions keep prepared although each stands in one message with the settings that
- * bound it: by PREPARE and EXECUTE, since the protocol's own prepared statements take no company.
+ * Statements that sessions keep prepared although they stand in one message with the settings that
+ * bound them: by PREPARE and EXECUTE, since the protocol's own prepared statements take no company.
  *
- * A session that does not know the statement refuses EXECUTE, and has done nothing; it is prepared
- * there with the same message then. Behind a pooler each session comes to know it, too. One that
- * has it already by then, or whose tables were made anew, is sent the statement as it is.
+ * Where a connection is known it is remembered what was prepared on it, and the first message of a
+ * kind prepares it. Elsewhere, and where the connection has another session behind it than before
+ * (a pooler) or the session has forgotten (DISCARD ALL), one that does not know the statement
+ * refuses EXECUTE, and has done nothing; it is prepared there with the same message then. A session
+ * that has it already when it is prepared, or whose tables were made anew, is sent it as it is.
  */
 import { createHash } from "node:crypto";
-import type { PostgresLimits, PostgresResult } from "./connection.js";
+import type { PostgresResult } from "./connection.js";
 import { sqlState } from "./errors.js";
 
 /** A statement whose text is the same each time. */
@@ -18,44 +20,59 @@ export interface KeptStatement {
   readonly args: readonly string[];
 }
 
-/** Runs several statements as one transaction; answers the last. */
-export type RunScript = (script: string, limits: PostgresLimits) => Promise<PostgresResult>;
+/** Where statements are sent. */
+export interface KeptSession {
+  /** Runs several statements as one transaction; answers the last. */
+  readonly run: (script: string) => Promise<PostgresResult>;
+  /** What was prepared on this connection; undefined where nobody knows which one is next. */
+  readonly taught?: Set<string> | undefined;
+}
 
 const UNKNOWN_STATEMENT = "26000";
-/** Somebody has prepared it meanwhile; its answer would have other columns than when prepared. */
-const UNFIT: readonly string[] = ["42P05", "0A000"];
+/** Somebody has prepared it. */
+const KNOWN_ALREADY = "42P05";
+/** Its answer would have other columns than when it was prepared. */
+const OTHER_COLUMNS = "0A000";
 
 /**
- * Runs a statement behind others, all of them as one transaction.
+ * Runs statements behind others, all of them as one transaction; answers the last.
  *
  * @throws What the library threw for the last message that was sent; those before it did nothing.
  */
 export async function runKept(
-  run: RunScript,
+  { run, taught }: KeptSession,
   before: string,
-  { text, args }: KeptStatement,
-  limits: PostgresLimits,
+  statements: readonly KeptStatement[],
 ): Promise<PostgresResult> {
-  const name = nameOf(text);
-  const execute = `EXECUTE ${name}${args.length === 0 ? "" : `(${args.join(", ")})`}`;
-  const tries = [execute, `PREPARE ${name} AS ${text}; ${execute}`];
-  for (const [n, script] of tries.entries()) {
+  const group = groupOf(statements);
+  const execute = statements.map(({ args }, i) =>
+    args.length === 0 ? `EXECUTE ${group}_${i}` : `EXECUTE ${group}_${i}(${args.join(", ")})`,
+  );
+  const teach = (): string[] => statements.map(({ text }, i) => `PREPARE ${group}_${i} AS ${text}`);
+  const isNew = taught !== undefined && !taught.has(group);
+  // Whatever becomes of it: after most errors it is prepared.
+  taught?.add(group);
+  for (const isTeaching of isNew ? [true, false] : [false, true]) {
     try {
-      return await run(`${before}; ${script}`, limits);
+      return await run([before, ...(isTeaching ? teach() : []), ...execute].join("; "));
     } catch (error) {
-      const state = sqlState(error) ?? "";
-      const isUnknown = n === 0 && state === UNKNOWN_STATEMENT;
-      if (UNFIT.includes(state)) break;
-      if (!isUnknown) throw error;
+      const state = sqlState(error);
+      if (state === OTHER_COLUMNS) break;
+      if (state !== (isTeaching ? KNOWN_ALREADY : UNKNOWN_STATEMENT)) throw error;
     }
   }
-  const whole = text.replaceAll(/\$(\d+)/g, (_, n: string) => args[Number(n) - 1]!);
-  return await run(`${before}; ${whole}`, limits);
+  return await run([before, ...statements.map(whole)].join("; "));
+}
+
+function whole({ text, args }: KeptStatement): string {
+  return text.replaceAll(/\$(\d+)/g, (_, n: string) => args[Number(n) - 1]!);
 }
 
 const names = new Map<string, string>();
 
-function nameOf(text: string): string {
+/** One name for all that a message prepares, the same in every program. */
+function groupOf(statements: readonly KeptStatement[]): string {
+  const text = statements.length === 1 ? statements[0]!.text : statements.map((s) => s.text).join();
   let name = names.get(text);
   if (name === undefined) {
     name = `tenure_kept_${createHash("sha256").update(text).digest("hex").slice(0, 32)}`;

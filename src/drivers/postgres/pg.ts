@@ -13,6 +13,7 @@ import {
   type PostgresValue,
 } from "./connection.js";
 import { explainPostgres, sqlState } from "./errors.js";
+import type { KeptSession } from "./kept.js";
 import { withinPatience } from "./patience.js";
 
 /** What is used of a client beyond what callers must bring. */
@@ -141,6 +142,24 @@ function nameOf(text: string): string {
   const name = `tenure_${createHash("sha256").update(text).digest("hex").slice(0, 32)}`;
   names.set(text, name);
   return name;
+}
+
+const taught = new WeakMap<FullClient, Set<string>>();
+
+/** Scripts, on whichever connection is free. */
+export async function onPgSession<R>(
+  pool: PgPool,
+  work: (session: KeptSession) => Promise<R>,
+  limits: PostgresLimits,
+): Promise<R> {
+  return withClient(pool, limits, (client) => {
+    let known = taught.get(client);
+    if (known === undefined) taught.set(client, (known = new Set()));
+    return work({
+      run: async (text) => resultOf(await ask(client, text, undefined)),
+      taught: known,
+    });
+  });
 }
 
 /** A transaction; rolled back when `work` throws. */
