@@ -9,9 +9,9 @@ import type { FencingToken } from "../core/token.js";
 import type { CommandPlan } from "./command-plan.js";
 import { StartError } from "./guarded-child.js";
 import type { GuardedChild } from "./guarded-child.js";
-import type { ChildEnd } from "./guard-protocol.js";
+import type { ChildEnd, Orphan } from "./guard-protocol.js";
 import { left, stamp } from "./machine-time.js";
-import type { Limit } from "./machine-time.js";
+import type { Limit, Until } from "./machine-time.js";
 import type { RunReport } from "./run-report.js";
 import type { Signals } from "./signals.js";
 
@@ -35,6 +35,14 @@ export interface ChildResult {
   readonly end: ChildEnd | undefined;
   /** Whether the right ended first. */
   readonly stopped: boolean;
+}
+
+/** What becomes of the right when this process is gone. */
+export interface Aftermath {
+  /** Whether it is a lease that `tenure release` can end. Default true. */
+  readonly givesBack?: boolean;
+  /** The lease is left to run out then, where that is later than the child's end. */
+  readonly keepUntil?: Until;
 }
 
 /** A child that runs for as long as a right is held, and no longer. */
@@ -66,21 +74,21 @@ export class ChildRun {
   }
 
   /**
-   * Runs the child to its end, with more variables in its environment. `givesBack`: whether the
-   * right is a lease that `tenure release` can end when this process is gone.
+   * Runs the child to its end, with more variables in its environment.
    *
    * @throws StartError when it cannot be run.
    */
   async child(
     more: Readonly<Record<string, string>> = {},
-    { givesBack = true }: { readonly givesBack?: boolean } = {},
+    { givesBack = true, keepUntil }: Aftermath = {},
   ): Promise<ChildResult> {
     const { plan, child, signals, report } = this.#parts;
     const env = { ...environment(plan, this.#lease), ...more };
     signals.passTo(child);
     try {
       const command = { file: plan.file, args: plan.args, env };
-      report.started(await child.start(command, this.#limit, givesBack ? this.#giveBack() : null));
+      const orphan = givesBack ? this.#orphan(keepUntil ?? null) : null;
+      report.started(await child.start(command, this.#limit, orphan));
       const end = await child.ended;
       if (end.stopped && this.#lost === undefined) report.stopped();
       return { end, stopped: end.stopped || this.#lost !== undefined };
@@ -95,12 +103,12 @@ export class ChildRun {
     }
   }
 
-  /** What the guard runs when the wrapper is gone, so that others need not wait for the TTL. */
-  #giveBack(): readonly string[] | null {
+  /** What the guard gives back when the wrapper is gone, so that nobody has to wait for the TTL. */
+  #orphan(until: Until | null): Orphan | null {
     const { name, holder, token } = this.#lease;
     const script = process.argv[1];
     if (token === undefined || script === undefined) return null;
-    return [script, "release", "--holder", holder, "--token", formatToken(token), "--", name];
+    return { script, name, holder, token: formatToken(token), until };
   }
 
   readonly #renewed = (message: unknown): void => {

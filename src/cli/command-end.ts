@@ -1,4 +1,5 @@
 /** How `run` and `elect` begin, wait and end. */
+import { whenAborted } from "../core/aborting.js";
 import { machineTimers } from "../platform/clocks.js";
 import { UsageError } from "./arguments.js";
 import type { CommandPlan } from "./command-plan.js";
@@ -33,10 +34,8 @@ export function endOf(error: unknown, plan: CommandPlan, report: RunReport): num
 /** What `work` brings, unless an ending signal comes first. */
 export async function orInterrupted<T>(work: Promise<T>, waiting: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
-    const stop = (): void => reject(waiting.reason);
-    waiting.addEventListener("abort", stop, { once: true });
-    if (waiting.aborted) stop();
-    work.then(resolve, reject).finally(() => waiting.removeEventListener("abort", stop));
+    const unlisten = whenAborted(waiting, () => reject(waiting.reason));
+    work.then(resolve, reject).finally(unlisten);
   });
 }
 
@@ -50,4 +49,18 @@ export async function within(work: Promise<unknown>, ms: number): Promise<void> 
     };
     work.then(done, done);
   });
+}
+
+/** Waits for a time to pass, or for one of these signals: not at all where one has aborted. */
+export async function passed(ms: number, ...signals: readonly AbortSignal[]): Promise<void> {
+  let unlisten: readonly (() => void)[] = [];
+  await new Promise<void>((resolve) => {
+    const timer = machineTimers.after(ms, resolve);
+    const enough = (): void => {
+      timer.cancel();
+      resolve();
+    };
+    unlisten = signals.map((signal) => whenAborted(signal, enough));
+  });
+  for (const stop of unlisten) stop();
 }

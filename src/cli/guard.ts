@@ -6,7 +6,8 @@
  *
  * 1. The wrapper is frozen, or says nothing: TERM and KILL are due by the last limit told.
  * 2. The wrapper is gone: the pipe ends. Nobody renews any more, so TERM is due at once, and the
- *    child has what is left of the lease to end in order. Then the guard gives the lease back.
+ *    child has what is left of the lease to end in order. Then the guard gives the lease back, or
+ *    sets it to run out when `--at-least` has passed.
  * 3. All were frozen: the first look after waking finds the limit passed, and sends KILL.
  *
  * Once TERM was sent for the lease's sake nothing extends the limit. Past it KILL is repeated until
@@ -17,8 +18,8 @@
 import { spawn } from "node:child_process";
 import type { Timer } from "../core/clock.js";
 import { machineTimers } from "../platform/clocks.js";
-import type { ChildCommand, ChildEnd, FromGuard, ToGuard } from "./guard-protocol.js";
-import { left, stamp } from "./machine-time.js";
+import type { ChildCommand, ChildEnd, FromGuard, Orphan, ToGuard } from "./guard-protocol.js";
+import { left, restMs, stamp } from "./machine-time.js";
 import type { Limit } from "./machine-time.js";
 import { groupOf, isGone, signalGroup } from "./process-group.js";
 import type { ProcessGroup } from "./process-group.js";
@@ -29,6 +30,8 @@ const LONGEST_SLEEP_MS = 400;
 const LEFTOVER_SLEEP_MS = 25;
 /** What members that outlived their leader get between TERM and KILL. */
 const LEFTOVER_MS = 10_000;
+/** What any store takes as a TTL, milliseconds. */
+const SHORTEST_TTL_MS = 1_000;
 
 let group: ProcessGroup | undefined;
 let limit: Limit | null = null;
@@ -36,8 +39,8 @@ let limit: Limit | null = null;
 let stopped = false;
 /** TERM was sent to the whole group, on whoever's behalf. */
 let termed = false;
-/** How to give the lease back without the wrapper. */
-let orphan: readonly [args: readonly string[], env: NodeJS.ProcessEnv] | undefined;
+/** The lease that nobody else sees to when the wrapper is gone, and the child's environment. */
+let orphan: (Orphan & { readonly env: NodeJS.ProcessEnv }) | undefined;
 let leaderEnd: { readonly code: number | null; readonly signal: NodeJS.Signals | null } | undefined;
 let leftoverLimit: Limit | undefined;
 let sleep: Timer | undefined;
@@ -84,18 +87,32 @@ function look(): void {
   if (leaderEnd !== undefined && isGone(group)) {
     const end: ChildEnd = { ...leaderEnd, stopped };
     group = undefined;
+    // A wrapper that is there keeps the lease itself, and may be killed while it does.
+    const stays = process.connected && orphan !== undefined && keptMs(orphan) > 0;
     if (!process.connected) giveBack();
-    tell({ type: "ended", ...end }, () => process.exit());
+    tell({ type: "ended", ...end }, () => {
+      if (!stays) process.exit();
+    });
     return;
   }
   if (leaderEnd !== undefined) limitLeftovers(group);
   sleep = machineTimers.after(Math.max(1, stopIfDue(group)), look);
 }
 
+/** For how long the lease has to be kept; 0 when it can go. */
+function keptMs({ until }: Orphan): number {
+  return until === null ? 0 : Math.max(0, restMs(until));
+}
+
 /** Others could wait for the TTL instead, so nobody waits for how this ends. */
 function giveBack(): void {
   if (orphan === undefined) return;
-  const [args, env] = orphan;
+  const { script, name, holder, token, env } = orphan;
+  const keepMs = keptMs(orphan);
+  orphan = undefined;
+  const ttl = `${Math.max(SHORTEST_TTL_MS, Math.ceil(keepMs))}ms`;
+  const verb = keepMs > 0 ? ["renew", "--ttl", ttl] : ["release"];
+  const args = [script, ...verb, "--holder", holder, "--token", token, "--", name];
   spawn(process.execPath, args, { env, stdio: "ignore", detached: true }).unref();
 }
 
@@ -145,7 +162,7 @@ process.on("message", (message: ToGuard) => {
   switch (message.type) {
     case "start":
       limit = message.limit;
-      if (message.giveBack !== null) orphan = [message.giveBack, { ...message.command.env }];
+      if (message.orphan !== null) orphan = { ...message.orphan, env: { ...message.command.env } };
       start(message.command);
       return;
     case "extend":
@@ -158,13 +175,23 @@ process.on("message", (message: ToGuard) => {
     case "signal":
       forward(message.signal, message.whole);
       return;
+    case "done":
+      orphan = undefined;
+      return;
   }
   look();
 });
 
 process.on("disconnect", () => {
-  if (group === undefined) process.exit();
+  if (group === undefined) {
+    if (leaderEnd !== undefined) giveBack();
+    process.exit();
+  }
   if (!stopped) stop(group);
+  // By the time that the child has ended, the lease may have run out.
+  if (orphan !== undefined && limit !== null && keptMs(orphan) > left(limit, stamp()).killMs) {
+    giveBack();
+  }
   look();
 });
 

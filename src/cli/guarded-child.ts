@@ -9,7 +9,7 @@ import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import type { Timer, Timers } from "../core/clock.js";
-import type { ChildCommand, ChildEnd, FromGuard, ToGuard } from "./guard-protocol.js";
+import type { ChildCommand, ChildEnd, FromGuard, Orphan, ToGuard } from "./guard-protocol.js";
 import { left, stamp } from "./machine-time.js";
 import type { Limit } from "./machine-time.js";
 import { isGone, signalGroup } from "./process-group.js";
@@ -61,20 +61,20 @@ export class GuardedChild {
   }
 
   /**
-   * Runs the command until `limit`; answers its pid. `giveBack` is run on Node, with the child's
-   * environment, when the child has ended and the wrapper is gone.
+   * Runs the command until `limit`; answers its pid. The guard sees to the lease of `orphan`, with
+   * the child's environment, when the wrapper is gone without a word.
    *
    * @throws StartError when it cannot be run.
    */
   start(
     command: ChildCommand,
     limit: Limit | null,
-    giveBack: readonly string[] | null,
+    orphan: Orphan | null,
   ): Promise<number> {
     return new Promise((resolve, reject) => {
       if (this.#guardError !== undefined) throw new StartError("GUARD", this.#guardError.message);
       this.#starting = { resolve, reject };
-      this.#tell({ type: "start", command, limit, giveBack });
+      this.#tell({ type: "start", command, limit, orphan });
       if (limit !== null) this.#watch(limit);
     });
   }
@@ -96,8 +96,9 @@ export class GuardedChild {
     return new Promise((resolve) => this.#tell({ type: "signal", signal, whole }, resolve));
   }
 
-  /** Lets a guard go that has nothing to guard. */
+  /** Lets a guard go that has nothing to guard any more. */
   dismiss(): void {
+    this.#tell({ type: "done" });
     if (this.#guard.connected) this.#guard.disconnect();
     this.#guard.unref();
   }

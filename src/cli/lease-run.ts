@@ -3,13 +3,12 @@ import { constants } from "node:os";
 import type { Lease } from "../core/lease.js";
 import type { Tenure } from "../core/tenure.js";
 import type { FencingToken } from "../core/token.js";
-import { machineTimers } from "../platform/clocks.js";
 import { ChildRun, environment } from "./child-run.js";
 import type { ChildParts } from "./child-run.js";
 import { EXIT, signalExit } from "./exit-codes.js";
 import type { ChildEnd } from "./guard-protocol.js";
-import { left, stamp } from "./machine-time.js";
-import type { Stamp } from "./machine-time.js";
+import { keep, leave } from "./keeping.js";
+import { restMs, stamp } from "./machine-time.js";
 import type { RunPlan } from "./run-plan.js";
 import type { RunReport } from "./run-report.js";
 import type { Signals } from "./signals.js";
@@ -57,11 +56,11 @@ export async function runUnderLease(
   parts: RunParts,
 ): Promise<RunEnd> {
   const { plan, report, signals } = parts;
-  const grantedAt = stamp();
+  const until = { at: stamp(), inMs: plan.atLeastMs };
   const run = new ChildRun(lease, parts);
   let code: number;
   try {
-    const { end, stopped } = await run.child();
+    const { end, stopped } = await run.child({}, { keepUntil: until });
     code = stopped || end === undefined ? EXIT.lost : exitOf(end);
     if (end !== undefined) report.ended(end.code, end.signal, code);
   } catch (error) {
@@ -72,11 +71,9 @@ export async function runUnderLease(
     run.close();
   }
   const inTime = run.leftMs() > 0;
-  const keepMs = plan.atLeastMs - sinceMs(grantedAt);
-  const keeps = keepMs > 0 && lease.state !== "lost";
-  if (keeps && !(await keep(lease, keepMs, signals, report))) {
-    const restMs = plan.atLeastMs - sinceMs(grantedAt);
-    return { code, closes: await leave(tenure, lease, restMs, report) };
+  const keeps = restMs(until) > 0 && lease.state !== "lost";
+  if (keeps && !(await keep(lease, until, signals, report))) {
+    return { code, closes: await leave(tenure, lease, until, report) };
   }
   const answer = await release(lease, report);
   if (answer === "not-held" && keeps) report.notKept();
@@ -84,49 +81,6 @@ export async function runUnderLease(
   if (wasRemoved) report.removed();
   // A lease that could not be given back is left to its TTL: closing would try again.
   return { code: wasRemoved ? EXIT.lost : code, closes: answer !== "unknown" };
-}
-
-/** Waits, still renewing; false when an ending signal came first. */
-async function keep(
-  lease: AnyLease,
-  forMs: number,
-  signals: Signals,
-  report: RunReport,
-): Promise<boolean> {
-  if (signals.asked !== undefined) return false;
-  report.keeping(forMs);
-  const { waiting } = signals;
-  await new Promise<void>((resolve) => {
-    const timer = machineTimers.after(forMs, resolve);
-    const enough = (): void => {
-      timer.cancel();
-      resolve();
-    };
-    waiting.addEventListener("abort", enough, { once: true });
-    lease.signal.addEventListener("abort", enough, { once: true });
-  });
-  return !waiting.aborted;
-}
-
-/** Sets a lease to run out by itself; false where the store cannot, and closing would end it. */
-async function leave(
-  tenure: AnyTenure,
-  lease: AnyLease,
-  forMs: number,
-  report: RunReport,
-): Promise<boolean> {
-  const { minTtlMs, maxTtlMs } = tenure.manifest;
-  const ttl = Math.ceil(Math.min(Math.max(forMs, minTtlMs), maxTtlMs));
-  try {
-    const again = await tenure.adopt(tenure.detach(lease), { ttl, renew: false });
-    tenure.detach(again);
-    report.left(ttl);
-    return true;
-  } catch {
-    // A store whose leases live by a session, or that does not answer: the TTL ends it.
-    report.left(lease.ttlMs);
-    return false;
-  }
 }
 
 /** Never rejects: how the child ended is what counts, and the TTL is the backstop. */
@@ -153,8 +107,4 @@ function told(end: ChildEnd, report: RunReport): number {
   const exit = exitOf(end);
   report.ended(end.code, end.signal, exit);
   return exit;
-}
-
-function sinceMs(from: Stamp): number {
-  return -left({ at: from, termInMs: 0, killInMs: 0 }, stamp()).killMs;
 }

@@ -6,6 +6,8 @@
  */
 import { uptime } from "node:os";
 
+const UPTIME_STEP_MS = 10;
+
 /** A reading of the machine's two clocks, milliseconds. */
 export interface Stamp {
   /** Stands still while the machine is suspended (Linux). */
@@ -39,9 +41,28 @@ export interface TimeLeft {
   readonly killMs: number;
 }
 
-/** What is left of a limit. */
+/** What is left of a limit: by whichever clock is ahead. */
 export function left(limit: Limit, now: Stamp): TimeLeft {
-  const monotonic = now.monotonicMs - limit.at.monotonicMs;
-  const elapsed = Math.max(monotonic, now.uptimeMs - limit.at.uptimeMs);
+  const { monotonicMs, uptimeMs } = since(limit.at, now);
+  const elapsed = Math.max(monotonicMs, uptimeMs);
   return { termMs: limit.termInMs - elapsed, killMs: limit.killInMs - elapsed };
+}
+
+/** Until when something is kept: a time after a stamp. */
+export interface Until {
+  readonly at: Stamp;
+  readonly inMs: number;
+}
+
+/** Milliseconds until then, never too few for the steps of a clock; negative once past. */
+export function restMs({ at, inMs }: Until, now: Stamp = stamp()): number {
+  const { monotonicMs, uptimeMs } = since(at, now);
+  return inMs - Math.max(monotonicMs, uptimeMs - UPTIME_STEP_MS);
+}
+
+function since(from: Stamp, to: Stamp): Stamp {
+  return {
+    monotonicMs: to.monotonicMs - from.monotonicMs,
+    uptimeMs: to.uptimeMs - from.uptimeMs,
+  };
 }

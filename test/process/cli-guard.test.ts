@@ -6,6 +6,9 @@ const TTL_MS = 1_500;
 /** From the last renewal that could have been sent: no deadline is later than a TTL from then. */
 const LATEST_MS = TTL_MS + 100;
 
+/** Code that prints the machine's time. */
+const NOW = "console.log(Number(process.hrtime.bigint()) / 1e6)";
+
 /** A run whose command notes the time every 5 ms; `pids` are the command's and the guard's. */
 async function beats(
   box: Sandbox,
@@ -40,8 +43,7 @@ describe("the guard of tenure run", () => {
     await using box = new Sandbox();
     const slow = 'process.on("SIGTERM", () => setTimeout(process.exit, 900));';
     const first = await beats(box, "a", slow);
-    const next = "console.log(Number(process.hrtime.bigint()) / 1e6)";
-    const second = box.start(["run", "a", "--", ...box.script("next.cjs", next)]);
+    const second = box.start(["run", "a", "--", ...box.script("next.cjs", NOW)]);
     while (((await box.show("a"))["waiters"] ?? 0) !== 1) continue;
     const killedMs = machineMs();
     first.run.kill("SIGKILL");
@@ -49,6 +51,34 @@ describe("the guard of tenure run", () => {
     expect(first.last() - killedMs).toBeLessThan(LATEST_MS);
     expect(Number((await second.ended).stdout)).toBeGreaterThan(first.last());
     await gone(first.guard);
+  });
+
+  it.each([
+    ["longer than the TTL", ["--ttl", "5s", "--at-least", "8s"], 8_000],
+    ["shorter than the TTL", ["--ttl", "40s", "--at-least", "3s"], 3_000],
+  ])("keeps the lease of a killed wrapper for an --at-least %s", async (_, flags, atLeastMs) => {
+    await using box = new Sandbox();
+    const script = box.script("beats.cjs", beating(box.file("beats")));
+    const startedMs = machineMs();
+    const run = box.start(["run", "a", ...flags, "--", ...script]);
+    const child = Number((await run.until(/up (\d+)/))[1]);
+    run.kill("SIGKILL");
+    await gone(child);
+    expect(await box.show("a")).toMatchObject({ held: true });
+    const next = await box.tenure(["run", "a", "--", ...box.script("next.cjs", NOW)]);
+    expect(Number(next.stdout) - startedMs).toBeGreaterThanOrEqual(atLeastMs);
+    expect(Number(next.stdout) - startedMs).toBeLessThan(30_000);
+  });
+
+  it("keeps the lease of a wrapper that is killed while it waits for --at-least", async () => {
+    await using box = new Sandbox();
+    const startedMs = machineMs();
+    const flags = ["--ttl", "5s", "--at-least", "8s", "--json"];
+    const run = box.start(["run", "a", ...flags, "--", "true"]);
+    await run.event("keeping");
+    run.kill("SIGKILL");
+    const next = await box.tenure(["run", "a", "--", ...box.script("next.cjs", NOW)]);
+    expect(Number(next.stdout) - startedMs).toBeGreaterThanOrEqual(8_000);
   });
 
   it("kills by the deadline a command that ignores TERM, of a killed wrapper", async () => {

@@ -7,7 +7,7 @@ import type { Leader } from "../../election/observation.js";
 import type { Leadership } from "../../election/term.js";
 import { machineTimers } from "../../platform/clocks.js";
 import { ChildRun } from "../child-run.js";
-import { checkPlatform, CLOSE_MS, endOf, orInterrupted, within } from "../command-end.js";
+import { checkPlatform, CLOSE_MS, endOf, orInterrupted, passed, within } from "../command-end.js";
 import type { Command } from "../command.js";
 import { readElectPlan } from "../elect-plan.js";
 import type { CandidatePlan } from "../elect-plan.js";
@@ -179,9 +179,8 @@ async function observe(
  * @throws the reason of `waiting` once it aborts.
  */
 async function made(choice: StoreChoice, waiting: AbortSignal): Promise<void> {
-  const ended = new Promise((resolve) => waiting.addEventListener("abort", resolve));
   while (missingFile(choice) !== undefined) {
-    await within(ended, LOOK_EVERY_MS);
+    await passed(LOOK_EVERY_MS, waiting);
     waiting.throwIfAborted();
   }
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { left } from "../../../src/cli/machine-time.js";
+import { left, restMs } from "../../../src/cli/machine-time.js";
 
 describe("the limit that the wrapper tells its guard", () => {
   const at = { monotonicMs: 1_000, uptimeMs: 5_000 };
@@ -18,5 +18,18 @@ describe("the limit that the wrapper tells its guard", () => {
   it("counts by the monotonic clock where the coarser one is behind", () => {
     const read = { monotonicMs: 2_001, uptimeMs: 5_990 };
     expect(left(limit, read).killMs).toBeLessThan(0);
+  });
+});
+
+describe("the time until which a lease is kept", () => {
+  const until = { at: { monotonicMs: 1_000, uptimeMs: 5_000 }, inMs: 500 };
+
+  it("is not over before its time because the coarser clock has just made a step", () => {
+    expect(restMs(until, { monotonicMs: 1_491, uptimeMs: 5_500 })).toBe(9);
+    expect(restMs(until, { monotonicMs: 1_500, uptimeMs: 5_500 })).toBe(0);
+  });
+
+  it("counts a suspend", () => {
+    expect(restMs(until, { monotonicMs: 1_100, uptimeMs: 65_000 })).toBeLessThan(0);
   });
 });
