@@ -79,11 +79,11 @@ export class ServerScripts {
 
   /** A shortcut's statements, outside any transaction. */
   async alone(
-    ask: (statements: readonly RenderedKept[]) => Promise<SqlRows>,
+    ask: (statements: readonly RenderedKept[]) => Promise<{ readonly rows: SqlRows }>,
     { statements }: Shortcut,
   ): Promise<SqlRows> {
     try {
-      return await ask(statements.map((one) => one.in(this.#rendering.schema)));
+      return (await ask(statements.map((one) => one.in(this.#rendering.schema)))).rows;
     } catch (error) {
       if (this.#faults.isDuplicate(error)) return [];
       throw error;

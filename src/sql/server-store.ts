@@ -9,6 +9,7 @@
 import { ArgumentTypeError, OutcomeUnknownError } from "../core/errors.js";
 import type { Runtime } from "../core/runtime.js";
 import type { RenderedKept } from "./kept-sql.js";
+import { answerInTime, type MessageLimits } from "./message-limit.js";
 import { Shortcut, type Run, type Script, type SqlRows } from "./script.js";
 import { ServerScripts, type ServerDialect, type ServerFaults } from "./server-scripts.js";
 import { askIn, ServerWork, type Ask, type CallersServer } from "./server-tx.js";
@@ -44,7 +45,7 @@ export interface ServerParts<K extends ServerDialect> extends ServerFaults {
   readonly alone?: (
     statements: readonly RenderedKept[],
     ms: number,
-    limits: ServerLimits,
+    limits: MessageLimits,
   ) => Promise<{ readonly rows: SqlRows }>;
   /** Whether the server's error is the last of its session: at COMMIT this leaves it open. */
   endsSession(error: unknown): boolean;
@@ -96,13 +97,16 @@ export class ServerStore<K extends ServerDialect> implements SqlStore<ServerDial
   async #alone(during: string, shortcut: Shortcut): Promise<SqlRows> {
     const { alone } = this.#parts;
     if (alone === undefined) return [];
-    return await this.#inTime(during, async ({ limits }, progress) => {
+    this.#mustBeOpen(during);
+    const ms = this.#timeoutMs;
+    try {
+      return await answerInTime(this.#parts.runtime.timers, ms, (limits) =>
+        this.#scripts.alone((statements) => alone(statements, ms, limits), shortcut),
+      );
+    } catch (error) {
       // As it is with COMMIT: who gets no answer does not know.
-      progress.stage = "commit";
-      const ask = async (statements: readonly RenderedKept[]): Promise<SqlRows> =>
-        (await alone(statements, this.#timeoutMs, limits)).rows;
-      return await this.#scripts.alone(ask, shortcut);
-    });
+      throw this.#told(error, during, { stage: "commit" });
+    }
   }
 
   /** Runs a transaction, and again after a conflict with others, as long as that may be. */
@@ -191,9 +195,7 @@ export class ServerStore<K extends ServerDialect> implements SqlStore<ServerDial
     during: string,
     begin: (time: TimeLimit, progress: Progress) => Promise<R>,
   ): Promise<R> {
-    if (!this.#isOpen) {
-      throw this.#scripts.refused(`cannot ${during}: the store is closed`, undefined, false);
-    }
+    this.#mustBeOpen(during);
     const progress: Progress = { stage: "before" };
     const time = timeLimit(this.#parts.runtime.timers, this.#timeoutMs, progress);
     const begun = begin(time, progress);
@@ -206,6 +208,11 @@ export class ServerStore<K extends ServerDialect> implements SqlStore<ServerDial
     } finally {
       time.stop();
     }
+  }
+
+  #mustBeOpen(during: string): void {
+    if (this.#isOpen) return;
+    throw this.#scripts.refused(`cannot ${during}: the store is closed`, undefined, false);
   }
 
   #told(error: unknown, during: string, { stage }: Progress): unknown {

@@ -39,12 +39,19 @@ export interface PostgresConnection {
   destroy(): void;
 }
 
+/** The part of an AbortSignal that is used. */
+export interface Abortable {
+  readonly aborted: boolean;
+  addEventListener(type: "abort", run: () => void, options?: { once: true }): void;
+  removeEventListener(type: "abort", run: () => void): void;
+}
+
 /** When to give up a statement. */
 export interface PostgresLimits {
   /** Aborted when no connection was free for too long: nothing was sent then. */
-  readonly patience?: AbortSignal;
+  readonly patience?: Abortable;
   /** Aborted when nobody waits for the answer any more: what runs is cancelled, or cut off. */
-  readonly signal?: AbortSignal;
+  readonly signal?: Abortable;
 }
 
 /** How one statement is run. */

@@ -1,5 +1,6 @@
 /** Waiting for a free connection, no longer than somebody has patience. */
 import { UnavailableError } from "../../core/errors.js";
+import type { Abortable } from "./connection.js";
 
 /** What is told when a pool had nothing free: nothing was sent. */
 export function noneFree(): UnavailableError {
@@ -12,7 +13,7 @@ export function noneFree(): UnavailableError {
 export function withinPatience<C>(
   coming: Promise<C>,
   giveBack: (late: C) => void,
-  patience: AbortSignal | undefined,
+  patience: Abortable | undefined,
 ): Promise<C> {
   return new Promise<C>((resolve, reject) => {
     let isOver = false;

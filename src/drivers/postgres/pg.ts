@@ -5,6 +5,7 @@ import type { PgClient, PgPool } from "./client.js";
 import {
   OwnConnection,
   resultOf,
+  type Abortable,
   type PostgresConnection,
   type PostgresLimits,
   type PostgresResult,
@@ -86,7 +87,7 @@ interface Reserved {
   readonly release: (isBroken: boolean) => void;
 }
 
-async function reserve(pool: PgPool, patience: AbortSignal | undefined): Promise<Reserved> {
+async function reserve(pool: PgPool, patience: Abortable | undefined): Promise<Reserved> {
   const coming = pool.connect() as Promise<PoolClient>;
   let client: PoolClient;
   try {
