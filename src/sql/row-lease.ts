@@ -4,7 +4,8 @@
  * The deadline counts from **before** the request was sent that was granted or extended, since the
  * store's time begins after that. Extending begins a third of the lease later. A request that is
  * not answered does not end the lease: a further one follows at the next third, and an answer that
- * comes late still counts from its own sending. A row that shows another holder ends it at once.
+ * comes late still counts from its own sending, as long as the lease lasts: one that comes when its
+ * end was told changes nothing. A row that shows another holder ends it at once.
  */
 import type { Timer } from "../core/clock.js";
 import {
@@ -87,17 +88,17 @@ export class RowLease implements TokenBearer {
   /**
    * Extends it now.
    *
-   * @throws LeaseLostError when the row shows that it is over. What the store throws.
+   * @throws LeaseLostError when the row shows that it is over, or it is by the clocks here: also
+   *   when the answer comes too late. What the store throws.
    */
   async extend(): Promise<void> {
-    if (this.#isLost) throw this.#abort.signal.reason;
+    this.#mustLast();
     const sentAt = now(this.#keeping.runtime.clock);
     const isHeld = await this.#keeping.extend();
     if (this.#isEnded) return;
-    if (!isHeld) {
-      this.#lose("taken");
-      throw this.#abort.signal.reason;
-    }
+    if (!isHeld) this.#lose("taken");
+    // What was told to stop is not told to go on, whatever the row shows.
+    this.#mustLast();
     // Answers can come in another order than their requests.
     if (elapsedMs(this.#base, sentAt) > 0) this.#base = sentAt;
     this.#watch();
@@ -114,6 +115,12 @@ export class RowLease implements TokenBearer {
   end(): void {
     this.#isEnded = true;
     this.#stop();
+  }
+
+  /** Whether or not a timer has said so: after a blocked event loop they fire late. */
+  #mustLast(): void {
+    if (!this.#isEnded && this.remaining() <= this.#graceMs) this.#lose("deadline");
+    if (this.#isLost) throw this.#abort.signal.reason;
   }
 
   get #isLost(): boolean {

@@ -78,6 +78,32 @@ it("counts an answer that comes late from its own sending", async () => {
   expect(lease.remaining()).toBeCloseTo(VALID_MS - 1_000);
 });
 
+it.each(["told by the timer", "seen by the clock alone, in a blocked event loop"])(
+  "stays lost when an answer comes after its end, %s",
+  async (how) => {
+    let answer = (_: boolean): void => undefined;
+    const { world, lease } = begin(() => new Promise((resolve) => (answer = resolve)));
+    const extending = lease.extend();
+    const refused = expect(extending).rejects.toMatchObject({ reason: "deadline" });
+    if (how.startsWith("told")) await world.advance(LEASE_MS);
+    else world.block(LEASE_MS);
+    answer(true);
+    await refused;
+    expect(lease.signal.reason).toBeInstanceOf(LeaseLostError);
+    await world.advance(LEASE_MS);
+    expect(lease.remaining()).toBe(0);
+    expect(world.events.map(({ type }) => type)).toEqual(["lost"]);
+    expect(world.pendingTimers()).toBe(0);
+  },
+);
+
+it("asks for nothing once it is over by the clock", async () => {
+  const { world, lease, extended } = begin(async () => true);
+  world.block(LEASE_MS);
+  await expect(lease.extend()).rejects.toMatchObject({ reason: "deadline" });
+  expect(extended()).toBe(0);
+});
+
 it("survives a store that fails in between, and says so", async () => {
   let fails = true;
   const { world, lease } = begin(async () => {
