@@ -50,8 +50,13 @@ describeOn(postgresProgram, "a statement that sessions keep", () => {
     };
     return { run, sent };
   }
-  const keptOn = async (session: KeptSession, ...statements: KeptStatement[]): Promise<unknown> =>
-    [...(await runKept(session, BEFORE, statements)).rows].map((row) => ({ ...row }));
+  const keptOn = async (
+    session: KeptSession,
+    ...statements: readonly KeptStatement[]
+  ): Promise<unknown> => {
+    const { rows } = await runKept(session, BEFORE, statements.length > 0 ? statements : [ECHO]);
+    return [...rows].map((row) => ({ ...row }));
+  };
   const kept = (run: KeptSession["run"], statement = ECHO) => keptOn({ run }, statement);
 
   describe.each(["pg", "postgres"] as const)("with %s", (library) => {
@@ -67,6 +72,51 @@ describeOn(postgresProgram, "a statement that sessions keep", () => {
         expect(sent.splice(0)).toHaveLength(messages);
       }
       expect((await run("SHOW lock_timeout")).rows[0]).toMatchObject({ lock_timeout: "0" });
+    });
+
+    it("is prepared with its first message where the connection is known", async () => {
+      const { run, sent } = await session(server.url, library);
+      const known = { run, taught: new Set<string>() };
+      const refusals = (): number => server.log.match(/ERROR: .*prepared statement/g)?.length ?? 0;
+      const before = refusals();
+      for (let time = 0; time < 3; time++) {
+        expect(await keptOn(known)).toEqual(ECHOED);
+        const message = time === 0 ? /7; PREPARE/ : /7; EXECUTE/;
+        expect(sent.splice(0)).toEqual([expect.stringMatching(message)]);
+      }
+      expect(refusals()).toBe(before);
+      // It has been taught by another, or has forgotten, behind the same connection.
+      expect(await keptOn({ run, taught: new Set() })).toEqual(ECHOED);
+      await run("DISCARD ALL");
+      expect(await keptOn(known)).toEqual(ECHOED);
+      expect(sent.splice(0)).toHaveLength(2 + 1 + 2);
+      expect(refusals()).toBe(before + 2);
+      expect(await keptOn(known)).toEqual(ECHOED);
+      expect(sent).toHaveLength(1);
+    });
+
+    it("stands with others in one transaction, each of which sees what is committed by then", async () => {
+      const { run, sent } = await session(server.url, library);
+      const other = await session(server.url, library);
+      const table = `several_${library}`;
+      await run(`CREATE TABLE ${table} (n integer PRIMARY KEY)`);
+      sent.length = 0;
+      const insert = { text: `INSERT INTO ${table} VALUES ($1::integer)`, args: ["1"] };
+      const note = { text: "SELECT set_config('tenure.note', $1::text, true)", args: ["'7'"] };
+      const count = {
+        text: `SELECT current_setting('tenure.note') AS note, count(*)::integer AS n FROM ${table}`,
+        args: [],
+      };
+      for (const taught of [undefined, new Set<string>()]) {
+        expect(await keptOn({ run, taught }, insert, note, count)).toEqual([{ note: "7", n: 1 }]);
+        await run(`DELETE FROM ${table}`);
+      }
+      const failing = keptOn({ run }, insert, note, { text: "SELECT 1 / 0", args: [] });
+      await expect(failing).rejects.toMatchObject({ code: "22012" });
+      expect((await other.run(`SELECT n FROM ${table}`)).rows).toHaveLength(0);
+      expect((await run("SELECT current_setting('tenure.note', true) AS note")).rows[0]).toEqual({
+        note: "",
+      });
     });
 
     it("is sent as it is where another has prepared it meanwhile", async () => {

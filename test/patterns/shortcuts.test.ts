@@ -36,6 +36,17 @@ onStores(
       expect(await c.claim("pending", "a", { lease: "1m" })).toMatchObject({ body: { n: 1 } });
     });
 
+    it("is refused by no session for being new to it", async () => {
+      const spot = await store.fresh();
+      const c = await spot.open((target, more) => claims(target, more));
+      const q = await spot.open((target, more) => queue(target, more));
+      const many = Array.from({ length: 20 }, (_, n) => n);
+      await Promise.all(many.map((n) => c.claim(`job ${n % 10}`, "me")));
+      await Promise.all(many.map((n) => q.add({ key: `k${n}`, payload: n })));
+      await Promise.all(many.map(async () => await (await q.take())?.complete()));
+      expect(store.server().log).not.toMatch(/prepared statement/);
+    });
+
     it("is not put in a transaction: a place, while some are left", async () => {
       const spot = await store.fresh();
       const r = await spot.open((target, more) => reservations(target, more));
