@@ -7,12 +7,13 @@
  *
  * A key is looked at before it is locked, since most callers of a busy key are refused, and a lock
  * would only make them wait for one another. On Postgres one statement, which needs no transaction
- * around it, looks at the key and claims it if it is new.
+ * around it, looks at the key and claims it if it is new; on SQLite the look needs none, and so
+ * waits for no writer.
  */
 import { toToken } from "../core/token.js";
 import { KeptSql } from "../sql/kept-sql.js";
 import { bigintOf, numberOf, orNull, textOf } from "../sql/reading.js";
-import { insertNew, Shortcut, type Script, type SqlRow } from "../sql/script.js";
+import { insertNew, Look, Shortcut, type Script, type SqlRow } from "../sql/script.js";
 import {
   forUpdate,
   forUpdateSkipLocked,
@@ -74,11 +75,13 @@ export function* add(key: string, body: string | null): Script<boolean> {
     VALUES (${key}, ${"pending"}, ${body})`);
 }
 
+const IS_FREE = sql`CASE WHEN state = 'pending' OR (state = 'running' AND lease_until <= ${now})
+  THEN 1 ELSE 0 END`;
+
 /** A look at the key, and a claim of it where it is new. */
 const CLAIM = new KeptSql<"key" | "owner" | "holder" | "leaseMs">(
   ({ text, whole }) => sql`WITH there AS (
-      SELECT CASE WHEN state = 'pending' OR (state = 'running' AND lease_until <= ${now})
-        THEN 1 ELSE 0 END AS is_free FROM ${TABLE} WHERE name = ${text("key")}),
+      SELECT ${IS_FREE} AS is_free FROM ${TABLE} WHERE name = ${text("key")}),
     made AS (
       INSERT INTO ${TABLE} (name, state, owner, holder, token, lease_ms, lease_until)
       SELECT ${text("key")}, 'running', ${text("owner")}, ${text("holder")}, ${now} * 1000,
@@ -93,7 +96,10 @@ const LOOKS = 2;
 /** Claims a key. */
 export function* claim(key: string, claimant: Claimant): Script<Claim | null> {
   const { owner, holder, leaseMs } = claimant;
-  for (let look = 1; look <= LOOKS; look++) {
+  const look = sql`SELECT ${IS_FREE} AS is_free FROM ${TABLE} WHERE name = ${key}`;
+  const [known] = yield new Look(look);
+  if (known !== undefined && numberOf(known["is_free"]) === 0) return null;
+  for (let time = 1; time <= LOOKS; time++) {
     const [row] = yield new Shortcut(CLAIM.with({ key, owner, holder, leaseMs }));
     if (row === undefined) continue;
     const token = orNull(row["token"], bigintOf);
@@ -122,7 +128,7 @@ export function* next(claimant: Claimant): Script<Claim | null> {
   const [over] = yield sql`SELECT ${COLUMNS} FROM ${TABLE} WHERE lease_until <= ${now}
     ORDER BY lease_until LIMIT 1 ${forUpdateSkipLocked}`;
   if (over !== undefined) return yield* take(rowOf(over), claimant);
-  const [pending] = yield sql`SELECT ${COLUMNS} FROM ${TABLE} WHERE state = ${"pending"}
+  const [pending] = yield sql`SELECT ${COLUMNS} FROM ${TABLE} WHERE state = 'pending'
     ORDER BY seq LIMIT 1 ${forUpdateSkipLocked}`;
   return pending === undefined ? null : yield* take(rowOf(pending), claimant);
 }

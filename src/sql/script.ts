@@ -48,8 +48,25 @@ export class Shortcut {
   }
 }
 
+/**
+ * A read that may be all that a script has to do, outside of any transaction. On SQLite it saves
+ * the file's lock; elsewhere it would cost a round trip more, and has no answer.
+ */
+export class Look {
+  readonly statement: Sql;
+
+  constructor(statement: Sql) {
+    this.statement = statement;
+  }
+}
+
+/** What a store may leave out, and then answers no rows. */
+export function isBeforehand(step: unknown): step is Shortcut | Look {
+  return step instanceof Shortcut || step instanceof Look;
+}
+
 /** One statement of a script. */
-export type Step = Sql | InsertNew | Shortcut;
+export type Step = Sql | InsertNew | Shortcut | Look;
 
 /** What a pattern does in a transaction. */
 export type Script<R> = Generator<Step, R, SqlRows>;
@@ -81,9 +98,13 @@ export function afterwards<A, R>(answer: A | Promise<A>, next: (answer: A) => R)
   return answer instanceof Promise ? answer.then((later: A) => next(later)) : next(answer);
 }
 
-/** Drives a script whose statements answer at once. */
-export function drive<R>(script: Script<R>, execute: (step: Step) => SqlRows): R {
-  let next = script.next([]);
+/** Drives a script, also one that has begun, whose statements answer at once. */
+export function drive<R>(
+  script: Script<R>,
+  execute: (step: Step) => SqlRows,
+  begun: IteratorResult<Step, R> = script.next([]),
+): R {
+  let next = begun;
   while (next.done !== true) {
     let rows: SqlRows;
     try {

@@ -1,7 +1,7 @@
 /** Scripts in an open transaction on a server, and what their failures are told as. */
 import { UnavailableError, type TenureError } from "../core/errors.js";
-import { driveAsync, InsertNew, Shortcut, type Script } from "./script.js";
-import type { SqlRows, Step } from "./script.js";
+import { driveAsync, InsertNew, isBeforehand, type Script } from "./script.js";
+import type { Shortcut, SqlRows, Step } from "./script.js";
 import type { Ask } from "./server-tx.js";
 import type { RenderedKept } from "./kept-sql.js";
 import { raw, render, sql } from "./statement.js";
@@ -92,7 +92,7 @@ export class ServerScripts {
 
   async #execute(ask: Ask, step: Step): Promise<SqlRows> {
     // In a transaction already, where a key that is there would undo all of it.
-    if (step instanceof Shortcut) return [];
+    if (isBeforehand(step)) return [];
     if (!(step instanceof InsertNew)) return await this.#ask(ask, step);
     const { insert } = step;
     if (this.#dialect === "postgres") return await this.#ask(ask, sql`${insert}${ON_CONFLICT}`);

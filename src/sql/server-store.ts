@@ -10,7 +10,8 @@ import { ArgumentTypeError, OutcomeUnknownError } from "../core/errors.js";
 import type { Runtime } from "../core/runtime.js";
 import type { RenderedKept } from "./kept-sql.js";
 import { answerInTime, type MessageLimits } from "./message-limit.js";
-import { Shortcut, type Run, type Script, type SqlRows } from "./script.js";
+import { isBeforehand, Look, type Run, type Script, type Shortcut } from "./script.js";
+import type { SqlRows } from "./script.js";
 import { ServerScripts, type ServerDialect, type ServerFaults } from "./server-scripts.js";
 import { askIn, ServerWork, type Ask, type CallersServer } from "./server-tx.js";
 import type { ServerTransaction, ServerTx } from "./server-tx.js";
@@ -83,8 +84,9 @@ export class ServerStore<K extends ServerDialect> implements SqlStore<ServerDial
     return this.#repeatedly(async () => {
       const script = make();
       let begun = script.next([]);
-      while (begun.done !== true && begun.value instanceof Shortcut) {
-        begun = script.next(await this.#alone(during, begun.value));
+      while (begun.done !== true && isBeforehand(begun.value)) {
+        const step = begun.value;
+        begun = script.next(step instanceof Look ? [] : await this.#alone(during, step));
       }
       if (begun.done === true) return begun.value;
       return await this.#transact(during, (transaction) => {

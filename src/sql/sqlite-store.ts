@@ -9,9 +9,10 @@
 import { ArgumentTypeError, OutcomeUnknownError, UnavailableError } from "../core/errors.js";
 import type { TenureError } from "../core/errors.js";
 import type { Runtime } from "../core/runtime.js";
-import type { Run, Script } from "./script.js";
+import { isBeforehand, Look, type Run, type Script, type Shortcut } from "./script.js";
+import type { SqlRows, Step } from "./script.js";
 import type { NowMs } from "./sqlite-clock.js";
-import { connectionOf, keepStatements, runOn, SqliteWork } from "./sqlite-tx.js";
+import { connectionOf, keepStatements, lookOn, runOn, SqliteWork } from "./sqlite-tx.js";
 import type { CallersSqlite, SqliteConnection, SqliteTx } from "./sqlite-tx.js";
 import type { Rendering } from "./statement.js";
 import type { SqlStore, Work } from "./store.js";
@@ -63,13 +64,30 @@ export class SqliteStore implements SqlStore<"sqlite"> {
 
   async #run<R>(during: string, make: () => Script<R>): Promise<R> {
     let script: Script<R> | undefined = make();
+    let begun: IteratorResult<Step, R> | undefined = script.next([]);
+    while (begun.done !== true && isBeforehand(begun.value)) {
+      begun = script.next(this.#look(during, begun.value));
+    }
+    if (begun.done === true && this.#isOpen) return begun.value;
     return await this.#whenFree(during, () =>
       this.#transact(during, () => {
-        const fresh = script ?? make();
-        script = undefined;
-        return this.#own(during, fresh);
+        const [first, at] = [script ?? make(), begun];
+        [script, begun] = [undefined, undefined];
+        return this.#own(during, first, at);
       }),
     );
+  }
+
+  /** No rows where that is not the time to look: the transaction then decides. */
+  #look(during: string, step: Shortcut | Look): SqlRows {
+    const connection = this.#connection;
+    if (!(step instanceof Look) || !this.#isOpen || connection.inTransaction) return [];
+    try {
+      return this.#withoutWaiting(() => lookOn(connection, this.#rendering, step));
+    } catch (error) {
+      if (this.#parts.isBusy(error)) return [];
+      throw this.#told(error, during);
+    }
   }
 
   within(tx: CallersSqlite): Run<"sqlite"> {
@@ -133,9 +151,9 @@ export class SqliteStore implements SqlStore<"sqlite"> {
   }
 
   /** A script of the pattern itself: a lock that is taken is waited for, the rest is told. */
-  #own<R>(during: string, script: Script<R>): R {
+  #own<R>(during: string, script: Script<R>, begun?: IteratorResult<Step, R>): R {
     try {
-      return runOn(this.#connection, this.#rendering, script);
+      return runOn(this.#connection, this.#rendering, script, begun);
     } catch (error) {
       if (this.#parts.isBusy(error)) throw new Busy();
       throw this.#told(error, during);

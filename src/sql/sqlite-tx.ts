@@ -3,7 +3,8 @@ import { ArgumentTypeError } from "../core/errors.js";
 import {
   drive,
   InsertNew,
-  Shortcut,
+  isBeforehand,
+  type Look,
   type Script,
   type SqlRow,
   type SqlRows,
@@ -161,16 +162,30 @@ export function keepStatements(connection: SqliteConnection): SqliteConnection {
   };
 }
 
-/** Runs a script in the transaction that is open on a connection. */
-export function runOn<R>(connection: SqliteConnection, rendering: Rendering, script: Script<R>): R {
-  return drive(script, (step) => execute(connection, rendering, step));
+/** Runs a script, or the rest of it, in the transaction that is open on a connection. */
+export function runOn<R>(
+  connection: SqliteConnection,
+  rendering: Rendering,
+  script: Script<R>,
+  begun?: IteratorResult<Step, R>,
+): R {
+  return drive(script, (step) => execute(connection, rendering, step), begun);
+}
+
+/** Reads in no transaction but the statement's own. */
+export function lookOn(
+  connection: SqliteConnection,
+  rendering: Rendering,
+  { statement }: Look,
+): SqlRows {
+  return execute(connection, rendering, statement);
 }
 
 const ON_CONFLICT = raw(" ON CONFLICT DO NOTHING RETURNING 1 AS inserted");
 
 function execute(connection: SqliteConnection, rendering: Rendering, step: Step): SqlRows {
-  // There are no round trips to be saved.
-  if (step instanceof Shortcut) return [];
+  // In a transaction already, and there are no round trips to be saved.
+  if (isBeforehand(step)) return [];
   const statement = step instanceof InsertNew ? sql`${step.insert}${ON_CONFLICT}` : step;
   const { text, values } = render(statement, rendering);
   const prepared = connection.prepare(text);

@@ -43,8 +43,15 @@ function typed(sqlite: string, postgres: string, mysql: string): SqlPiece {
 export interface TableShape {
   /** What stands between the parentheses of CREATE TABLE. No column may be named `key`. */
   readonly columns: Sql;
-  /** Columns of each further index, by its name, which must begin with the table's. */
-  readonly indexes?: Readonly<Record<string, string>>;
+  /** Each further index by its name, which must begin with the table's: its columns, or more. */
+  readonly indexes?: Readonly<Record<string, string | PartialIndex>>;
+}
+
+/** An index of some rows alone, which the others need not be written to; MySQL has all in it. */
+export interface PartialIndex {
+  readonly on: string;
+  /** A condition that stands in the queries, too, word for word. */
+  readonly where: string;
 }
 
 /** All tables of a pattern, by name without prefix. */
@@ -74,17 +81,21 @@ function tableStatements(plan: TablePlan, dialect: Dialect): readonly Sql[] {
 }
 
 function makeTable(name: string, { columns, indexes = {} }: TableShape, dialect: Dialect): Sql[] {
-  const named = Object.entries(indexes);
+  const named = Object.entries(indexes).map(([index, shape]) => ({
+    index,
+    ...(typeof shape === "string" ? { on: shape, where: undefined } : shape),
+  }));
   const head = sql`CREATE TABLE IF NOT EXISTS ${own(name)} (${columns}`;
   if (dialect === "mysql") {
     // MySQL has no CREATE INDEX IF NOT EXISTS.
-    const inside = named.map(([index, on]) => raw(`, INDEX ${quote(index, dialect)} (${on})`));
+    const inside = named.map(({ index, on }) => raw(`, INDEX ${quote(index, dialect)} (${on})`));
     return [sql`${head}${list(inside, "")}) ENGINE=InnoDB`];
   }
-  const beside = named.map(([index, on]) => {
+  const beside = named.map(({ index, on, where }) => {
     const full = dialect === "sqlite" ? `tenure_${index}` : index;
     const create = raw(`CREATE INDEX IF NOT EXISTS ${quote(full, dialect)} ON `);
-    return sql`${create}${own(name)} (${raw(on)})`;
+    const some = raw(where === undefined ? "" : ` WHERE ${where}`);
+    return sql`${create}${own(name)} (${raw(on)})${some}`;
   });
   return [sql`${head})`, ...beside];
 }

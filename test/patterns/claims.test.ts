@@ -55,6 +55,29 @@ onStores("claims", (store) => {
     expect(await spot.query("SELECT id FROM effects")).toEqual([{ id: 2 }]);
   });
 
+  it("refuses a key that is taken without waiting for whoever writes", async () => {
+    const spot = await store.fresh();
+    const c = await open(spot, { timeout: 300 });
+    await c.claim("good", "a");
+    await c.claim("short", "a", { lease: 1 });
+    const busy = await spot.openTransaction();
+    await busy.query(
+      store.dialect === "postgres"
+        ? `INSERT INTO ${spot.options.schema}.claim (name, state) VALUES ('x', 'pending')`
+        : "INSERT INTO tenure_claim (name, state) VALUES ('x', 'pending')",
+    );
+    expect(await c.claim("good", "b")).toBe(false);
+    expect(await c.claim("good", "b", { lease: "1m" })).toBeNull();
+    if (store.dialect === "sqlite") {
+      // What is free is written, and has to wait.
+      await expect(c.claim("short", "b", { lease: "1m" })).rejects.toThrow(/another connection/);
+    }
+    await busy.rollback();
+    await eventually("the lease to end", () => c.claim("short", "b", { lease: "1m" }));
+    await c.close();
+    await expect(c.claim("good", "b")).rejects.toThrow(/the store is closed/);
+  });
+
   // On SQLite nobody else is in a transaction that writes.
   const passesOver = async (): Promise<void> => {
     const spot = await store.fresh();
