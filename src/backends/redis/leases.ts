@@ -45,8 +45,9 @@ export class Leases {
   readonly #parts: LeaseParts;
   /**
    * Until when a grant that nobody waited for is surely live, on our clock, by its holder. A plain
-   * `HDEL` does not ask whether the time is over, so it is kept to the first half of the TTL. The
-   * key is the id as it came: with a text made for each grant, this was a tenth of a serial pair.
+   * `HDEL` does not ask whether the time is over, so it is kept to the first half of the TTL; it
+   * finds nothing where a renewal, of whatever process, has let the lease end sooner. The key is
+   * the id as it came: with a text made for each grant, this was a tenth of a serial pair.
    */
   readonly #fresh = new Map<string, number>();
 

@@ -121,7 +121,7 @@ ${LINE}
 local k, q, w, holder, ttl, info = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3]
 local last, field, value, left, state, since = settle(k, q, w)
 if not field then return put(k, last, mint(k, last), 'h', holder, ttl, 'l', info) end
-if isOf(field, holder, '') then return again(k, field, since, ttl, info) end
+if isOf(field, holder, '') then return kept(k, field, since, left, ttl, info) end
 return {0, field, value, left}
 `,
     release: `

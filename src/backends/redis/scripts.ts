@@ -4,11 +4,15 @@
  * The hash of a name has the field `t`, its last token, and at most one field for its holder:
  *
  * - `h<token>:<holder>`: a lease, and nobody waits
- * - `w<token>:<holder>`: a lease or an offer, and somebody may wait
+ * - `w<token>:<holder>`: an offer; or a lease that somebody may wait for, or that ends sooner than
+ *   granted
  *
  * So a lease that nobody waits for is released by a plain `HDEL` of its field, which compares
  * holder and token by itself; the first waiter renames the field, and that `HDEL` then finds
- * nothing. The value is `<since, µs> <ttl, ms> <l or o> <info>`: `l` is a lease, `o` an offer.
+ * nothing. A renewal that ends a lease sooner renames it as well: a plain `HDEL` does not see that
+ * the time is over, and is sent while the lease would be live as it was granted.
+ *
+ * The value is `<since, µs> <ttl, ms> <l or o> <info>`: `l` is a lease, `o` an offer.
  *
  * The line of waiters is in `line-scripts.ts`.
  *
@@ -52,6 +56,22 @@ end
 `;
 
 /**
+ * `kept` stores a lease again, from now on for `ttl`, and lets a plain release find it only where
+ * that is no sooner an end than before.
+ */
+const AGAIN: string = `
+local function kept(k, field, since, left, ttl, info)
+  local kind = left > ttl * 1000 and 'w' or string.sub(field, 1, 1)
+  local again = kind .. string.sub(field, 2)
+  if again ~= field then redis.call('HDEL', k, field) end
+  redis.call('HSET', k, again, us .. ' ' .. ttl .. ' l ' .. info)
+  local token = string.match(field, '%d+')
+  keep(k, since, token, ttl)
+  return token
+end
+`;
+
+/**
  * `read` answers last token, holder's field, its value, and the microseconds left of it.
  *
  * `own` fails on a replica, which may be behind: a script that changes nothing would let its answer
@@ -89,16 +109,10 @@ local function put(k, last, token, kind, holder, ttl, state, info)
   keep(k, last, token, ttl)
   return token
 end
-local function again(k, field, since, ttl, info)
-  redis.call('HSET', k, field, us .. ' ' .. ttl .. ' l ' .. info)
-  local token = string.match(field, '%d+')
-  keep(k, since, token, ttl)
-  return token
-end
-local function take(k, holder, ttl, info)
+${AGAIN}local function take(k, holder, ttl, info)
   local last, field, value, left, state, since = read(k)
   if field and left > 0 then
-    if isOf(field, holder, '') then return again(k, field, since, ttl, info) end
+    if isOf(field, holder, '') then return kept(k, field, since, left, ttl, info) end
     own(k)
     return {0, field, value, left}
   end
@@ -167,16 +181,14 @@ return out
 
 /** KEYS leases; ARGV for each holder, token, ttl. Answers for each 1, 0 for none, or who holds. */
 export const RENEW: string = `
-${TIME}${GRANT}${READ}
+${TIME}${GRANT}${READ}${AGAIN}
 local function renew(k, holder, token, ttl)
   local last, field, value, left, state, since = read(k)
   if not field or left <= 0 or not isOf(field, holder, token) then
     own(k)
     return field and left > 0 and {field, value, left} or 0
   end
-  local info = string.match(value, '^%d+ %d+ [lo] (.*)$')
-  redis.call('HSET', k, field, us .. ' ' .. ttl .. ' l ' .. info)
-  keep(k, since, token, ttl)
+  kept(k, field, since, left, ttl, string.match(value, '^%d+ %d+ [lo] (.*)$'))
   return 1
 end
 local out = {}
