@@ -2,8 +2,13 @@
 import { GuaranteeError, UnavailableError } from "../../core/errors.js";
 import type { Commands } from "./client.js";
 
-/** Oldest version whose scripts may write after they have read the time, with room to spare. */
+/**
+ * Oldest version on one server: its scripts may write after they have read the time (5.0), and
+ * `SCAN` knows types (6.0); with room to spare.
+ */
 const OLDEST = [6, 2] as const;
+/** Oldest version of a cluster's nodes where waiters stand in line: `SSUBSCRIBE` and `SPUBLISH`. */
+const OLDEST_WITH_SHARDS = [7, 0] as const;
 
 /** Fields of `INFO`. */
 export type ServerInfo = ReadonlyMap<string, string>;
@@ -20,6 +25,13 @@ export async function readInfo(commands: Commands, section?: string): Promise<Se
   );
 }
 
+/** How a server is going to be used. */
+export interface ServerUse {
+  readonly isCluster: boolean;
+  /** Whether waiters stand in line. */
+  readonly fair: boolean;
+}
+
 /**
  * Checks what a server tells of itself.
  *
@@ -27,9 +39,10 @@ export async function readInfo(commands: Commands, section?: string): Promise<Se
  * @throws GuaranteeError for a version that is too old, or a cluster behind a client that knows no
  *   slots. UnavailableError for a replica.
  */
-export function checkServer(info: ServerInfo, isCluster: boolean): readonly string[] {
+export function checkServer(info: ServerInfo, use: ServerUse): readonly string[] {
+  const { isCluster } = use;
   const version = info.get("redis_version");
-  if (version !== undefined) checkVersion(version);
+  if (version !== undefined) checkVersion(version, use);
   if (info.get("cluster_enabled") === "1" && !isCluster) {
     throw new GuaranteeError(
       "this server is part of a Redis Cluster, and the client knows no slots: pass a cluster " +
@@ -51,11 +64,22 @@ export function checkServer(info: ServerInfo, isCluster: boolean): readonly stri
   ];
 }
 
-function checkVersion(version: string): void {
-  const [major = 0, minor = 0] = version.split(".").map(Number);
-  if (major > OLDEST[0] || (major === OLDEST[0] && minor >= OLDEST[1])) return;
-  throw new GuaranteeError(
-    `Redis ${version} is too old: ${OLDEST.join(".")} or later is needed (any Valkey will do)`,
-    { backend: "redis" },
-  );
+function checkVersion(version: string, { isCluster, fair }: ServerUse): void {
+  let wanted: string | undefined;
+  if (!isSince(OLDEST, version)) wanted = `${OLDEST.join(".")} or later is needed`;
+  if (isCluster && fair && !isSince(OLDEST_WITH_SHARDS, version)) {
+    wanted =
+      `a cluster needs ${OLDEST_WITH_SHARDS.join(".")} or later for waiters in line ` +
+      "(SSUBSCRIBE)";
+    if (isSince(OLDEST, version)) wanted += ", or the option fair: false";
+  }
+  if (wanted === undefined) return;
+  throw new GuaranteeError(`Redis ${version} is too old: ${wanted} (any Valkey will do)`, {
+    backend: "redis",
+  });
+}
+
+function isSince([major, minor]: readonly [number, number], version: string): boolean {
+  const [ofMajor = 0, ofMinor = 0] = version.split(".").map(Number);
+  return ofMajor > major || (ofMajor === major && ofMinor >= minor);
 }

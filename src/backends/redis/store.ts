@@ -216,7 +216,7 @@ export class Store {
   }
 
   async #check(): Promise<void> {
-    const { isCluster } = this.#commands;
+    const use = { isCluster: this.#commands.isCluster, fair: checkSettings(this.#options).fair };
     const { events } = this.#options.runtime;
     const warn = (message: string): void =>
       events.publish({ type: "warning", name: "redis", backend: "redis", message });
@@ -237,7 +237,7 @@ export class Store {
         );
         continue;
       }
-      for (const warning of checkServer(info, isCluster)) warnings.add(warning);
+      for (const warning of checkServer(info, use)) warnings.add(warning);
     }
     for (const warning of warnings) warn(warning);
     // The first grant need not wait for it.

@@ -1,6 +1,5 @@
 import { expect, it } from "vitest";
 import { Keys, slotOf } from "../../../src/backends/redis/keys.js";
-import { checkServer } from "../../../src/backends/redis/server.js";
 import { redis } from "../../../src/backends/redis/open.js";
 import { GuaranteeError } from "../../../src/core/errors.js";
 import { describeOn } from "../../servers/find.js";
@@ -143,14 +142,6 @@ describeOn(redisProgram, "tokens and keys of the redis backend", () => {
     for (const other of others) await server(Promise.resolve(other));
     await expect(tenure(node!.port)).rejects.toThrow(GuaranteeError);
     await expect(tenure(node!.port)).rejects.toThrow(/pass a cluster client/);
-  });
-
-  it("refuses servers that are too old, by their own account", () => {
-    const told = (version: string): readonly string[] =>
-      checkServer(new Map([["redis_version", version]]), false);
-    expect(() => told("5.0.14")).toThrow(GuaranteeError);
-    expect(() => told("6.0.20")).toThrow(/6\.0\.20 is too old: 6\.2/);
-    for (const version of ["6.2.0", "7.0.15", "8.4.0", "10.0.1"]) expect(told(version)).toEqual([]);
   });
 
   it("checks its options before any I/O, naming option and value", () => {
