@@ -10,6 +10,8 @@ export class Lane<V, C extends OwnConnection<V>> {
   readonly #connect: () => Promise<C>;
   #connection: C | undefined;
   #connecting: Promise<C> | undefined;
+  /** How much is not answered yet. */
+  #underWay = 0;
   #isClosed = false;
 
   constructor(connect: () => Promise<C>) {
@@ -24,20 +26,26 @@ export class Lane<V, C extends OwnConnection<V>> {
   /** Does something with the connection. */
   async use<R>(call: Call, work: (connection: C) => Promise<R>): Promise<R> {
     const connection = await this.#ready();
+    this.#underWay++;
     // The next renewal must not queue behind a server that does not answer.
     const giveUp = (): void => connection.destroy();
     call.signal.addEventListener("abort", giveUp, { once: true });
     try {
       return await work(connection);
     } finally {
+      this.#underWay--;
       call.signal.removeEventListener("abort", giveUp);
     }
   }
 
+  /** Closes the connection, in good order unless something on it is not answered yet. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    const connection = await this.#connecting?.catch(() => undefined);
-    await (this.#connection ?? connection)?.close();
+    const connecting = await this.#connecting?.catch(() => undefined);
+    const connection = this.#connection ?? connecting;
+    // A good order would begin behind the answer, and a silent server gives none.
+    if (this.#underWay > 0) connection?.destroy();
+    else await connection?.close();
   }
 
   async #ready(): Promise<C> {

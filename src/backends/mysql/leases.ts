@@ -11,8 +11,8 @@ import { PAGE, type Statements } from "./statements.js";
 
 /** Number of the error for a lock that was not free in time. */
 const LOCK_TIMEOUT = 1205;
-/** Releases in one statement: the server cuts its answer at 1,024 characters unless told more. */
-const RELEASE_BATCH = 100;
+/** Number of the error for a row that is there already. */
+const DUPLICATE = 1062;
 /** Part of a call's time that the server may wait for locks. */
 const LOCK_SHARE = 0.4;
 /** Waits for locks that one attempt may go through: the lease's row, its counter, its commit. */
@@ -36,9 +36,10 @@ export class Leases implements LeaseRows {
   }
 
   async acquire(
-    { name, holder, ttlMs, holderInfo }: AcquireRequest,
+    request: AcquireRequest,
     call: Call,
   ): Promise<{ readonly grant: Grant } | { readonly held: Held } | "overtaken" | "locked"> {
+    const { name, holder, ttlMs, holderInfo } = request;
     const { asking, faults, statements } = this.#parts;
     const info = holderInfo === undefined ? null : toHex(JSON.stringify(holderInfo));
     const values = [toHex(name), toHex(holder), String(ttlMs), info, lockSeconds(call)];
@@ -46,8 +47,9 @@ export class Leases implements LeaseRows {
     try {
       row = (await asking.ask(statements.acquire, values, call))[0]!;
     } catch (error) {
-      if (faults.errorNumber(error) === LOCK_TIMEOUT) return "locked";
-      if (faults.isContention(error)) return "overtaken";
+      const number = faults.errorNumber(error);
+      if (number === LOCK_TIMEOUT) return "locked";
+      if (number === DUPLICATE || faults.isContention(error)) return "overtaken";
       const during =
         faults.sqlState(error) === COUNTER_MISSING_STATE
           ? "acquire a lease: run `tenure migrate --print` again, since"
@@ -55,10 +57,10 @@ export class Leases implements LeaseRows {
       throw faults.explain(error, { during, backend: "mysql", lock: name });
     }
     const answer = row["answer"];
-    if (answer === "overtaken" || answer === "locked") return answer;
+    if (answer === "locked") return answer;
     if (answer === "held") return { held: heldOf(row) };
     asking.sweepNowAndThen(statements.sweep, call);
-    return { grant: grantOf(name, row) };
+    return { grant: grantOf(request, row) };
   }
 
   lingersMs(call: Call): number {
@@ -85,23 +87,39 @@ export class Leases implements LeaseRows {
     call: Call,
     during: string,
   ): Promise<ReadonlyMap<number, boolean>> {
-    const { asking, statements } = this.#parts;
-    const order = inOrderOfNames(endings);
-    const live = new Map<number, boolean>();
-    for (let from = 0; from < order.length; from += RELEASE_BATCH) {
-      const asked = order.slice(from, from + RELEASE_BATCH).map(([n, i]) => {
-        const { holder, token } = endings[i]!;
-        const h = holder === undefined ? {} : { h: toHex(holder) };
-        const t = token === undefined ? {} : { t: String(token) };
-        return { i: i + 1, n, ...h, ...t };
-      });
-      const values = [JSON.stringify(asked), lockSeconds(call)];
-      const [row] = await asking.run(statements.release, values, call, during);
-      const ended = row?.["ended"];
-      if (typeof ended !== "string") continue;
-      for (const index of ended.split(",").map(Number)) live.set(Math.abs(index) - 1, index > 0);
+    const [only] = endings;
+    if (only !== undefined && endings.length === 1) {
+      const wasLive = await this.#endOne(only, call, during);
+      return new Map(wasLive === undefined ? [] : [[0, wasLive]]);
     }
-    return live;
+    const { asking, statements } = this.#parts;
+    const asked = inOrderOfNames(endings).map(([n, i]) => {
+      const { holder, token } = endings[i]!;
+      const h = holder === undefined ? {} : { h: toHex(holder) };
+      const t = token === undefined ? {} : { t: String(token) };
+      return { i: i + 1, n, ...h, ...t };
+    });
+    const values = [JSON.stringify(asked), lockSeconds(call)];
+    const [row] = await asking.run(statements.releaseMany, values, call, during);
+    const ended = row?.["ended"];
+    if (typeof ended !== "string") return new Map();
+    const indexes = ended.split(",").map(Number);
+    return new Map(indexes.map((index) => [Math.abs(index) - 1, index > 0]));
+  }
+
+  /** Whether the lease was live; undefined when there was none. */
+  async #endOne(
+    { name, holder, token }: Ending,
+    call: Call,
+    during: string,
+  ): Promise<boolean | undefined> {
+    const { asking, statements } = this.#parts;
+    const h = holder === undefined ? null : toHex(holder);
+    const t = token === undefined ? null : String(token);
+    const values = [toHex(name), h, t, lockSeconds(call)];
+    const [row] = await asking.run(statements.release, values, call, during);
+    if (row === undefined) return true;
+    return row["live"] === null ? undefined : false;
   }
 
   async inspect(name: string, call: Call): Promise<Held | null> {

@@ -1,16 +1,16 @@
 /** Rows of the statements, as the core wants them. */
-import type { Grant, Held, HolderInfo } from "../../core/backend.js";
+import type { AcquireRequest, Grant, Held, HolderInfo } from "../../core/backend.js";
 import { parseToken } from "../../core/token.js";
 import { fromHex } from "../../dialects/mysql.js";
 import type { Row } from "../sql-client.js";
 
-/** The grant that a row of `tenure_acquire` stands for. */
-export function grantOf(name: string, row: Row): Grant {
+/** The grant that `acquire` answered. */
+export function grantOf({ name, holder, ttlMs }: AcquireRequest, row: Row): Grant {
   return {
     name,
-    holder: fromHex(row["holder"]),
+    holder,
     token: parseToken(row["token"] as string),
-    ttlMs: Number(row["ttl_ms"]),
+    ttlMs,
     storeEpoch: String(row["epoch"]),
   };
 }

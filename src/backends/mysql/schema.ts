@@ -30,7 +30,13 @@
  * that has locked the entry of the index `tenure_grant` for sharing, and that alone, stops
  * take-over, release and break until its end, and no renewal, which touches only the row.
  */
-import { acquireProcedure, releaseProcedure, renewProcedure, sweepProcedure } from "./procedures.js";
+import {
+  acquireProcedure,
+  releaseManyProcedure,
+  releaseProcedure,
+  renewProcedure,
+  sweepProcedure,
+} from "./procedures.js";
 import { checkSchema, quoteIdentifier } from "../../dialects/mysql.js";
 
 /** Version of the tables and procedures that this release makes and needs. */
@@ -75,6 +81,7 @@ const PROCEDURES: readonly string[] = [
   acquireProcedure(COUNTER_ROOT ** 2),
   renewProcedure(),
   releaseProcedure(),
+  releaseManyProcedure(),
   sweepProcedure(),
 ];
 

@@ -6,7 +6,10 @@ import { msUntil } from "./procedures.js";
 export interface Statements {
   readonly acquire: string;
   readonly renew: string;
+  /** Releases or breaks one lease. */
   readonly release: string;
+  /** Releases several. */
+  readonly releaseMany: string;
   readonly inspect: string;
   readonly page: string;
   readonly sweep: string;
@@ -23,9 +26,10 @@ export function statementsFor(schema: string): Statements {
   const shown = `HEX(name) AS name, HEX(holder) AS holder, CAST(token AS CHAR) AS token,
     CAST(ttl_ms AS CHAR) AS ttl_ms, HEX(info) AS info, ${msUntil("expires")} AS left_ms`;
   return {
-    acquire: `CALL ${s}.tenure_acquire_1(UNHEX(?), UNHEX(?), ?, UNHEX(?), ?)`,
-    renew: `CALL ${s}.tenure_renew_1(?)`,
-    release: `CALL ${s}.tenure_release_1(?, ?)`,
+    acquire: `CALL ${s}.tenure_acquire_2(UNHEX(?), UNHEX(?), ?, UNHEX(?), ?)`,
+    renew: `CALL ${s}.tenure_renew_2(?)`,
+    release: `CALL ${s}.tenure_release_2(UNHEX(?), UNHEX(?), CAST(? AS SIGNED), ?)`,
+    releaseMany: `CALL ${s}.tenure_release_many_2(?, ?)`,
     inspect: `SELECT ${shown} FROM ${s}.tenure_lease
       WHERE name = UNHEX(?) AND expires > UTC_TIMESTAMP(6)`,
     // No name in UTF-8 has a byte FF.

@@ -43,6 +43,27 @@ describeOn(mariadbProgram, "lease rows when things go wrong", () => {
     await tenure.close();
   });
 
+  it("do not keep a backend from closing when the server falls silent during a renewal", async () => {
+    const cable = await proxy();
+    const backend = await openOn(through(cable), { schema: freshSchema() });
+    const grant = await take(backend, "unanswered");
+    cable.silence();
+    const asked = cable.dropped("request");
+    const renewing = (async () => backend.renew([grant], call(3_600_000)))();
+    const failed = renewing.catch((error: unknown) => error);
+    await asked;
+    await backend.close();
+    expect(await failed).toBeInstanceOf(OutcomeUnknownError);
+  });
+
+  it("do not keep a backend from closing when the server is silent and nothing is asked", async () => {
+    const cable = await proxy();
+    const backend = await openOn(through(cable), { schema: freshSchema() });
+    await take(backend, "idle");
+    cable.silence();
+    await backend.close();
+  });
+
   it("survive a restart of the server, with a new pool and the same lease (case 4)", async () => {
     const tenure = await connect(server.url);
     const lease = await tenure.acquire("restarted", { ttl: 15_000 });

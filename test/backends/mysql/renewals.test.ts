@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { connect } from "../../../src/connect.js";
 import { describeOn } from "../../servers/find.js";
 import { mariadbProgram, startMariadb, type MariadbServer } from "../../servers/mariadb.js";
@@ -45,6 +45,23 @@ describeOn(mariadbProgram, "renewals of lease rows", () => {
     expect(outcomes.filter((outcome) => outcome === "renewed")).toHaveLength(199);
     await person.query("ROLLBACK");
     expect(await backend.renew([grants[7]!], call())).toEqual(["renewed"]);
+  });
+
+  it("do not bring back a lease that ended while they waited for the table", async () => {
+    const schema = freshSchema();
+    const backend = await openOn(server.url, { schema });
+    const [short, long] = [await take(backend, "short", { ttlMs: 3_000 }), await take(backend, "long")];
+    const person = await poolOn(server).getConnection();
+    onTestFinished(() => person.destroy());
+    await person.query(`LOCK TABLES ${schema}.tenure_lease WRITE`);
+    const renewing = backend.renew([short, long], call(20_000));
+    const waits = "SELECT 1 FROM information_schema.processlist WHERE state LIKE '%metadata lock'";
+    await until("the renewal waits", async () => (await server.query(waits)).length === 1);
+    const live = `SELECT 1 FROM ${schema}.tenure_lease WHERE expires > UTC_TIMESTAMP(6)`;
+    await until("its end", async () => (await rows(person, live)).length === 1);
+    await person.query("UNLOCK TABLES");
+    expect(await renewing).toEqual([{ lost: "absent" }, "renewed"]);
+    expect(await backend.inspect("short", call())).toBeNull();
   });
 
   it("go on while a transaction checks the lease; release and break wait", async () => {

@@ -60,7 +60,7 @@ describeOn(mariadbProgram, "setting up lease rows", () => {
     const schema = freshSchema();
     const first = await openOn(server.url, { schema });
     const grant = await take(first, "kept");
-    await server.query(`DROP PROCEDURE ${schema}.tenure_renew_1`);
+    await server.query(`DROP PROCEDURE ${schema}.tenure_renew_2`);
     await expect(first.renew([grant], call())).rejects.toThrow(/missing.*migrate --print/);
     await expect(openOn(server.url, { schema, migrate: false })).rejects.toThrow(/missing or old/);
     const second = await openOn(server.url, { schema });
