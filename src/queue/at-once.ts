@@ -16,7 +16,7 @@ import { scopeOf, type AddedJob, type Running, type TakenJob, type Taker } from 
 /** The row of a key: there from here on. */
 const MAKE_LINE = new KeptSql<"queue" | "key">(
   ({ text }) => sql`INSERT INTO ${own("queue_key")} (queue, job_key, ready_ms, until_ms)
-    VALUES (${text("queue")}, ${text("key")}, 0, 0) ON CONFLICT DO NOTHING`,
+    VALUES (${text("queue")}, ${text("key")}, ${now}, 0) ON CONFLICT DO NOTHING`,
 );
 /** A job under it, unless it has gone again, or the job's id is there. */
 const ADD_TO_LINE = new KeptSql<"queue" | "key" | "id" | "payload" | "delayMs">(

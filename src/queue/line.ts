@@ -45,7 +45,7 @@ export function* addJob(job: AddedJob): Script<boolean> {
 function* keepKey(queue: string, key: string): Script<void> {
   for (;;) {
     yield* insertNew(sql`INSERT INTO ${own("queue_key")} (queue, job_key, ready_ms, until_ms)
-      VALUES (${queue}, ${key}, 0, 0)`);
+      VALUES (${queue}, ${key}, ${now}, 0)`);
     const [row] = yield sql`SELECT 1 AS kept FROM ${own("queue_key")}
       WHERE queue = ${queue} AND job_key = ${key} ${forShareOfKey}`;
     // It may have been deleted in between.

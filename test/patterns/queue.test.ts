@@ -256,6 +256,18 @@ onStores(
       expect(await lines(spot)).toEqual([]);
     });
 
+    it("does not let keys that are new go before one that waits", async () => {
+      const q = await open(await store.fresh());
+      for (const payload of [1, 2]) await q.add({ key: "waits", payload });
+      await (await q.take())!.complete();
+      // More than a step of any store's clock.
+      const from = performance.now();
+      await until(async () => performance.now() - from > 25);
+      await q.add({ key: "new", payload: 3 });
+      expect(await q.take()).toMatchObject({ key: "waits", payload: 2 });
+      expect(await q.take()).toMatchObject({ key: "new", payload: 3 });
+    });
+
     it("leaves no line behind, however its last job ended", async () => {
       const spot = await store.fresh();
       const q = await open(spot, { maxTries: 1 });
