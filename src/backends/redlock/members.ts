@@ -149,7 +149,8 @@ function refuse(what: string): never {
 
 /**
  * The id of the store: what most servers have; of several with as many, the least. Whoever opens
- * at the same time finds the same, since no server ever changes the id it has.
+ * at the same time finds the same, since a server changes the id it has only to the one that all
+ * find. Then it must: with two ids among three servers, the loss of one would be a tie.
  */
 async function identify(
   members: readonly Member[],
@@ -162,7 +163,16 @@ async function identify(
   const proposal = known.length === 0 ? freshId : mostOf(known.map(String));
   const set = (member: Member): Promise<Reply> =>
     member.evaluate("set an id", IDENTIFY, [idKey], [proposal]);
-  return mostOf((await askAll(members, set, all, timers, call)).map(String));
+  const ids = (await askAll(members, set, all, timers, call)).map(String);
+  const id = mostOf(ids);
+  const having = ids.filter((other) => other === id).length;
+  const isFoundByAll = having >= quorumOf(members.length) || ids.length === members.length;
+  if (having < ids.length && isFoundByAll) {
+    const agree = (member: Member): Promise<Reply> =>
+      member.send("set an id", ["SET", idKey, id]);
+    await askAll(members, agree, all, timers, call);
+  }
+  return id;
 }
 
 /** All answers, once every server or at least a majority has answered. */

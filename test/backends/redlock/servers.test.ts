@@ -49,6 +49,21 @@ describeOn(redisProgram, "redlock on three servers", () => {
     for (const tenure of [...tenures, later]) await tenure.close();
   });
 
+  it.each([
+    ["most", ["b", "a", "b"], "b"],
+    ["one each", ["c", "a", "b"], "a"],
+  ])("keeps the id that %s of the servers had, when one of them is lost", async (_what, ids, id) => {
+    for (const [i, server] of bench.servers.entries()) {
+      await server.command("SET", "tenure:redlock:id", ids[i]!);
+    }
+    for (const lost of [0, 1, 2]) {
+      const tenure = await connect(redlock(urls()), efficiency);
+      expect(tenure.storeId).toBe(id);
+      await tenure.close();
+      await bench.servers[lost]!.restart();
+    }
+  });
+
   it("goes on with a server that is down, and takes it in when it is back", async () => {
     await bench.servers[2]!.kill();
     const tenure = await connect(redlock(urls()), efficiency);
