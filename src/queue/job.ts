@@ -41,7 +41,7 @@ export interface Job<K extends QueueDialect = QueueDialect> extends TokenBearer 
   /**
    * Sets the lease anew, from now.
    *
-   * @throws LeaseLostError when it is over.
+   * @throws LeaseLostError when it is over, also when the answer comes only then: it stays lost.
    */
   extend(): Promise<void>;
   /**

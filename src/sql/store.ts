@@ -45,8 +45,8 @@ export interface SqlStoreOptions {
   readonly migrate?: boolean;
   /**
    * Longest wait for a lock, and longest time of a transaction on a server, the caller's work in
-   * it included. A call that tries a single statement first has this time for each: for that and
-   * for the transaction after it. Default 10 s.
+   * it included. A call that tries single messages first has this time for each of them, and for
+   * the transaction after them. Default 10 s.
    */
   readonly timeout?: Duration;
   /** Clocks, timers and randomness to use instead of the machine's: for simulations. */
