@@ -115,8 +115,7 @@ export function postgresBackend(options: PostgresBackendOptions): PostgresBacken
       faults,
       timers: runtime.timers,
     });
-    const isAwaited = (name: string): boolean => notices.isAwaited(name);
-    const rows = new Leases({ asking, renewals, statements, faults, hasTimeline, isAwaited });
+    const rows = new Leases({ asking, renewals, statements, faults, hasTimeline, notices });
     const doubts = new Doubts(runtime.clock);
     return { storeId: options.storeId ?? storeId, rows, doubts, notices, isPooled, isDurable };
   };

@@ -4,6 +4,7 @@ import type { Asking } from "../sql-asking.js";
 import type { Row, Value } from "../sql-client.js";
 import type { Ending, LeaseRows, NamedLease } from "../sql-leases.js";
 import type { Faults, Renewals } from "./client.js";
+import type { Notices } from "./notices.js";
 import { grantOf, heldOf } from "./rows.js";
 import { COUNTER_MISSING_STATE } from "./schema.js";
 import { PAGE, type Statements } from "./statements.js";
@@ -20,8 +21,7 @@ export interface LeaseParts {
   readonly statements: Statements;
   readonly faults: Faults;
   readonly hasTimeline: boolean;
-  /** Whether somebody of this process waits for a name. */
-  readonly isAwaited: (name: string) => boolean;
+  readonly notices: Pick<Notices, "isAwaited" | "wakeLater">;
 }
 
 /** Lease rows of one schema. */
@@ -37,10 +37,20 @@ export class Leases implements LeaseRows {
     request: AcquireRequest,
     call: Call,
   ): Promise<{ readonly grant: Grant } | { readonly held: Held } | "overtaken" | "locked"> {
+    const answer = await this.#acquire(request, call);
+    if (typeof answer === "string") this.#parts.notices.wakeLater(request.name);
+    return answer;
+  }
+
+  async #acquire(
+    request: AcquireRequest,
+    call: Call,
+  ): Promise<{ readonly grant: Grant } | { readonly held: Held } | "overtaken" | "locked"> {
     const { name, holder, ttlMs, holderInfo } = request;
-    const { asking, faults, hasTimeline, isAwaited, statements } = this.#parts;
+    const { asking, faults, hasTimeline, notices, statements } = this.#parts;
     const info = holderInfo === undefined ? null : JSON.stringify(holderInfo);
-    const values = [name, holder, String(ttlMs), info, isAwaited(name), lockMs(call), hasTimeline];
+    const isAwaited = notices.isAwaited(name);
+    const values = [name, holder, String(ttlMs), info, isAwaited, lockMs(call), hasTimeline];
     let rows: readonly Row[];
     try {
       rows = await asking.ask(statements.acquire, values, call);

@@ -10,6 +10,8 @@ import type { Connection } from "./client.js";
 
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 2_000;
+/** Until a waiter looks again that could not leave its mark. */
+const LOOK_AGAIN_MS = 200;
 
 type Wake = () => void;
 
@@ -19,6 +21,7 @@ export class Notices {
   readonly #channel: string;
   readonly #runtime: Pick<Runtime, "timers" | "random">;
   readonly #wakes = new Map<string, Set<Wake>>();
+  readonly #later = new Map<string, Timer>();
   #listening: Promise<Connection> | undefined;
   #retry: Timer | undefined;
   #failures = 0;
@@ -39,13 +42,30 @@ export class Notices {
     return this.#wakes.has(name);
   }
 
+  /**
+   * Wakes the waiters of a name after a moment: an attempt only met others, and has left no mark,
+   * so that nobody would tell of a release.
+   */
+  wakeLater(name: string): void {
+    if (!this.#wakes.has(name) || this.#later.has(name)) return;
+    const jitteredMs = LOOK_AGAIN_MS * (0.5 + this.#runtime.random.uniform() / 2);
+    const wake = (): void => {
+      this.#later.delete(name);
+      this.#wake(this.#wakes.get(name));
+    };
+    this.#later.set(name, this.#runtime.timers.after(jitteredMs, wake, { ref: false }));
+  }
+
   /** Resolves once notices are heard. */
   async subscribe(name: string, wake: Wake): Promise<AsyncDisposable> {
     const siblings = this.#wakes.get(name) ?? new Set();
     this.#wakes.set(name, siblings.add(wake));
     const leave = (): void => {
       siblings.delete(wake);
-      if (siblings.size === 0 && this.#wakes.get(name) === siblings) this.#wakes.delete(name);
+      if (siblings.size > 0 || this.#wakes.get(name) !== siblings) return;
+      this.#wakes.delete(name);
+      this.#later.get(name)?.cancel();
+      this.#later.delete(name);
     };
     try {
       await this.#listen();
@@ -59,6 +79,8 @@ export class Notices {
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#retry?.cancel();
+    for (const timer of this.#later.values()) timer.cancel();
+    this.#later.clear();
     this.#wakes.clear();
     const connection = await this.#listening?.catch(() => undefined);
     await connection?.close();

@@ -7,7 +7,9 @@ import type { Tenure } from "../../../src/core/tenure.js";
 import { describeOn } from "../../servers/find.js";
 import { pgbouncerProgram, startPgBouncer } from "../../servers/pgbouncer.js";
 import { postgresProgram, startPostgres, type PostgresServer } from "../../servers/postgres.js";
-import { freshSchema, until } from "./rig.js";
+import {
+  call, freshSchema, openOn, poolOn, refused, request, take, until,
+} from "./rig.js";
 
 describeOn(postgresProgram, "waiting for lease rows", () => {
   let server: PostgresServer;
@@ -57,6 +59,31 @@ describeOn(postgresProgram, "waiting for lease rows", () => {
       // Sooner than the five seconds after which it would look without any notice.
       expect(performance.now() - before).toBeLessThan(4_000);
     });
+  });
+
+  it("a waiter that was kept from leaving its mark looks again, and then hears of the release", async () => {
+    const schema = freshSchema();
+    const holder = await openOn(server.url, { schema });
+    const waiter = await openOn(server.url, { schema });
+    if (waiter.waiting.kind !== "notify") throw new Error(waiter.waiting.kind);
+    let woken = (): void => undefined;
+    const nextWake = (): Promise<void> => new Promise((resolve) => (woken = resolve));
+    await waiter.waiting.subscribe("x", () => woken(), call());
+    const held = await take(holder, "x");
+    // Somebody looks at the row with a lock: the waiter's mark is not made, and nobody knows of it.
+    const person = await poolOn(server).connect();
+    await person.query(`BEGIN; SELECT FROM "${schema}".lease FOR UPDATE`);
+    const again = nextWake();
+    expect(await waiter.acquire(request("x"), call(500))).toEqual({ held: { why: "held" } });
+    await person.query("ROLLBACK");
+    person.release();
+    expect(await wanted(schema)).toBe(false);
+    await again;
+    expect(await refused(waiter, "x")).toMatchObject({ holder: held.holder });
+    const told = nextWake();
+    await holder.release([held], call());
+    await told;
+    await take(waiter, "x");
   });
 
   it("nobody is told of a release that nobody waits for", async () => {
