@@ -48,7 +48,8 @@ export interface ZkSession {
   ping(call: Call): Promise<"alive" | "gone">;
   /** Tells once that the node changed, or that this cannot be known any more. */
   watch(path: string, changed: () => void): () => void;
-  close(): Promise<void>;
+  /** Where the connection is lost, another one is looked for as long as `patienceMs`. */
+  close(patienceMs?: number): Promise<void>;
   /** `fresh`: as they are after the call began. */
   children(path: string, call: Call, fresh: boolean): Promise<readonly string[] | undefined>;
   node(

@@ -32,6 +32,8 @@ export interface ZookeeperBackend extends Backend {
   proof(grant: Grant): ZookeeperProof;
 }
 
+/** How long sessions that nobody has closed may take to end with the backend, milliseconds. */
+const CLOSE_MS = 1_000;
 /** Fewest members that survive the loss of one. */
 const MAJORITY_FROM = 3;
 
@@ -134,7 +136,7 @@ export function zookeeperBackend(options: ZookeeperBackendOptions): ZookeeperBac
       const sessions = state?.places.sessions ?? [];
       for (const { id } of sessions) state?.places.drop(id);
       const own = options.keepClient === true ? undefined : client.close();
-      await Promise.all([...sessions.map((session) => session.close()), own]);
+      await Promise.all([...sessions.map((session) => session.close(CLOSE_MS)), own]);
     },
   };
 }

@@ -19,6 +19,9 @@ import type { Sessions } from "../../core/backend.js";
 import type { Faults, ZkClient, ZkSession } from "./client.js";
 import type { Places } from "./places.js";
 
+/** How much of a call's time looking for a server to close a session at may take. */
+const CLOSE_SHARE = 0.75;
+
 /** How TTLs and time-outs of sessions go together, in an ensemble of so many voters. */
 export function timing(voters: number): {
   /** Time-out to ask for. */
@@ -67,11 +70,12 @@ export function leaseSessions(
       if (answer === "gone") places.drop(id);
       return answer;
     },
-    close: async (id) => {
+    close: async (id, { timeoutMs }) => {
       const { places } = opened();
       const session = places.session(id);
       places.drop(id);
-      await session?.close();
+      // Nobody is to wait in vain: what cannot be closed now ends by its time-out.
+      await session?.close(timeoutMs * CLOSE_SHARE);
     },
   };
 }

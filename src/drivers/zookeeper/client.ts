@@ -145,8 +145,9 @@ export class ZookeeperSession {
     return this.#session.watch(path, changed);
   }
 
-  close(): Promise<void> {
-    return this.#session.close();
+  /** See `Session.close`. */
+  close(patienceMs?: number): Promise<void> {
+    return this.#session.close(patienceMs);
   }
 
   /**

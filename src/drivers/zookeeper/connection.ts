@@ -104,11 +104,12 @@ export class Connection {
     this.#socket.write(writer.buffer(Buffer.from(`${user}:${password}`, "utf8")).frame());
   }
 
-  /** Ends the session at the server. Resolves once it has answered or closed. */
-  async closeSession(): Promise<void> {
+  /** Ends the session at the server, and then the connection. Answers whether the server did. */
+  async closeSession(): Promise<boolean> {
     const writer = new JuteWriter().int(++this.#xid).int(CLOSE_CODE);
-    await this.#post(this.#pending, writer, () => undefined).catch(() => undefined);
+    const isAnswered = await this.#post(this.#pending, writer, () => true).catch(() => false);
     this.end(new ConnectionLostError("the session was closed", true));
+    return isAnswered;
   }
 
   /** Gives the connection up. What was sent and not answered fails. */

@@ -29,6 +29,8 @@ const FIRST_PAUSE_MS = 25;
 const LONGEST_PAUSE_MS = 500;
 /** Longest wait for the answer to a close, milliseconds: without it the time-out ends the rest. */
 const CLOSE_MS = 1_000;
+/** Pause between two rounds of looking for a server to close at, milliseconds. */
+const CLOSE_PAUSE_MS = 100;
 
 /** Opened with {@link openSession}. */
 export class Session {
@@ -48,6 +50,7 @@ export class Session {
   #pause: { readonly timer: Timer; readonly end: () => void } | undefined;
   #over: "gone" | "closed" | undefined;
   #why: Error | undefined;
+  #closing: Promise<void> | undefined;
 
   constructor(
     parts: SessionParts,
@@ -154,16 +157,54 @@ export class Session {
     };
   }
 
-  /** Ends the session, at the server too where it can be told. */
-  async close(): Promise<void> {
+  /**
+   * Ends the session, at the server too. Where the connection is lost, or is lost meanwhile,
+   * another one is looked for as long as `patienceMs`: a server that is not told keeps the nodes
+   * of the session until its time-out.
+   */
+  close(patienceMs = 0): Promise<void> {
+    return (this.#closing ??= this.#close(patienceMs));
+  }
+
+  async #close(patienceMs: number): Promise<void> {
+    if (this.#over !== undefined) return;
+    const { clock } = this.#parts.wiring;
+    // After its time-out there is nothing left to end.
+    const untilMs = clock.monotonicMs() + Math.min(patienceMs, this.timeoutMs);
     const connection = this.#connection;
-    if (this.#over === undefined) this.#end("closed");
-    if (connection?.isOpen !== true) return;
-    const timer = this.#parts.wiring.timers.after(CLOSE_MS, () => {
+    this.#end("closed");
+    if (connection?.isOpen === true && (await this.#closeOn(connection, CLOSE_MS))) return;
+    for (let tries = 1; ; tries++) {
+      const leftMs = untilMs - clock.monotonicMs();
+      if (leftMs <= 0 || (await this.#closeAnew(Math.min(leftMs, GREET_MS)))) return;
+      if (tries % this.#order.length === 0) await this.#sleep(Math.min(leftMs, CLOSE_PAUSE_MS));
+    }
+  }
+
+  /** Whether the session has ended, as one server knows. */
+  async #closeAnew(limitMs: number): Promise<boolean> {
+    const asked = { ...this.#key, lastZxid: this.#lastZxid };
+    try {
+      const found = await greet(this.#parts, this.#order, this.#next++, asked, limitMs);
+      return found === "gone" || (await this.#closeOn(found.connection, limitMs));
+    } catch (error) {
+      this.#why = error as Error;
+      return false;
+    }
+  }
+
+  /** Whether the server has answered. */
+  async #closeOn(connection: Connection, limitMs: number): Promise<boolean> {
+    const timer = this.#parts.wiring.timers.after(Math.min(limitMs, CLOSE_MS), () => {
       connection.end(new ConnectionLostError("the session was closed", true));
     });
-    await connection.closeSession();
+    const isAnswered = await connection.closeSession();
     timer.cancel();
+    return isAnswered;
+  }
+
+  #sleep(ms: number): Promise<void> {
+    return new Promise((wake) => void this.#parts.wiring.timers.after(ms, wake));
   }
 
   async #insist<R>(call: Call, send: (connection: Connection) => Promise<R>): Promise<R> {
@@ -242,10 +283,9 @@ export class Session {
     let pauseMs = FIRST_PAUSE_MS;
     for (let tries = 1; this.#isWanted(); tries++) {
       try {
-        const found = await greet(this.#parts, this.#order, this.#next++, {
-          ...this.#key,
-          lastZxid: this.#lastZxid,
-        });
+        const asked = { ...this.#key, lastZxid: this.#lastZxid };
+        const limitMs = greetMs(asked, Math.floor((tries - 1) / this.#order.length));
+        const found = await greet(this.#parts, this.#order, this.#next++, asked, limitMs);
         if (found === "gone") this.#end("gone");
         else if (this.#over !== undefined) found.connection.end(new SessionGoneError());
         else this.#adopt(found.connection);
@@ -333,7 +373,8 @@ export async function openSession(
   const asked = { id: 0n, password: Buffer.alloc(16), timeoutMs, lastZxid: 0n };
   for (let next = 0; ; next++) {
     try {
-      const found = await greet(parts, order, next, asked);
+      const limitMs = greetMs(asked, Math.floor(next / order.length));
+      const found = await greet(parts, order, next, asked, limitMs);
       if (found === "gone") throw new ConnectionLostError("a server gave no session", false);
       return new Session(parts, order, next + 1, found.key, found.connection);
     } catch (error) {
@@ -347,12 +388,20 @@ export async function openSession(
   }
 }
 
+/**
+ * How long a server has to answer the greeting. In the first round little, so that a frozen one
+ * costs a short session little; twice as long in each further one, since all may be slow, or far.
+ */
+function greetMs({ timeoutMs }: SessionKey, round: number): number {
+  return Math.min(GREET_MS, Math.max(100, timeoutMs / 3) * 2 ** round);
+}
+
 function greet(
   { wiring }: SessionParts,
   order: readonly Address[],
   next: number,
   asked: SessionKey & { readonly lastZxid: bigint },
+  limitMs: number,
 ): ReturnType<typeof openConnection> {
-  const limitMs = Math.min(GREET_MS, Math.max(100, asked.timeoutMs / 3));
   return openConnection(order[next % order.length]!, asked, wiring, limitMs);
 }
