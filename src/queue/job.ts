@@ -80,6 +80,8 @@ export class HeldJob<K extends QueueDialect> extends RowLease implements Job<K> 
   readonly #maxTries: number;
   #isCompleting = false;
   #isGivenBack = false;
+  /** Settles, and never rejects, when what ends the job has been answered. */
+  #ending: Promise<unknown> | undefined;
 
   constructor(store: SqlStore<K>, runtime: Runtime, taken: TakenJob, holding: Holding) {
     const { queue, holder, leaseMs, sentAt, maxTries } = holding;
@@ -91,7 +93,12 @@ export class HeldJob<K extends QueueDialect> extends RowLease implements Job<K> 
       {
         kind: "queue",
         runtime,
-        extend: () => store.run("extend a job", () => extendJob(running, leaseMs)),
+        extend: async () => {
+          const isHeld = await store.run("extend a job", () => extendJob(running, leaseMs));
+          // It may have met this holder's own end of the job, whose answer is to come.
+          if (!isHeld) await this.#ending;
+          return isHeld;
+        },
       },
     );
     this.id = taken.id;
@@ -116,8 +123,16 @@ export class HeldJob<K extends QueueDialect> extends RowLease implements Job<K> 
 
   async #complete(): Promise<void> {
     const running = this.#running;
-    await this.#store.run("complete a job", () => completeOnce(running));
-    this.end();
+    await this.#end(this.#store.run("complete a job", () => completeOnce(running)));
+  }
+
+  async #end<R>(answer: Promise<R>): Promise<R> {
+    const ended = answer.then((value) => {
+      this.end();
+      return value;
+    });
+    this.#ending = ended.catch(() => undefined);
+    return await ended;
   }
 
   async fail(options: FailOptions = {}): Promise<"retry" | "dead"> {
@@ -126,9 +141,8 @@ export class HeldJob<K extends QueueDialect> extends RowLease implements Job<K> 
     const maxTries = this.#maxTries;
     const failing = (): ReturnType<typeof failJob> =>
       failJob(this.#running, { reason, retryInMs, maxTries });
-    const answer = await this.#store.run("give a job back", failing);
+    const answer = await this.#end(this.#store.run("give a job back", failing));
     this.#isGivenBack = true;
-    this.end();
     return answer;
   }
 

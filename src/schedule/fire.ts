@@ -50,6 +50,8 @@ export class HeldFire<K extends ScheduleDialect> extends RowLease implements Fir
   readonly #store: SqlStore<K>;
   readonly #running: RunningFire;
   #isCompleting = false;
+  /** Settles, and never rejects, when what ends the run has been answered. */
+  #ending: Promise<unknown> | undefined;
 
   constructor(store: SqlStore<K>, runtime: Runtime, claimed: ClaimedFire, holding: Holding) {
     const { name, holder, leaseMs, sentAt } = holding;
@@ -60,7 +62,12 @@ export class HeldFire<K extends ScheduleDialect> extends RowLease implements Fir
       {
         kind: "schedule",
         runtime,
-        extend: () => store.run("extend a run", () => extendFire(running, leaseMs)),
+        extend: async () => {
+          const isHeld = await store.run("extend a run", () => extendFire(running, leaseMs));
+          // It may have met this holder's own end of the run, whose answer is to come.
+          if (!isHeld) await this.#ending;
+          return isHeld;
+        },
       },
     );
     this.fireMs = fireMs;
@@ -81,18 +88,26 @@ export class HeldFire<K extends ScheduleDialect> extends RowLease implements Fir
   async settle(): Promise<void> {
     const running = this.#running;
     const mustBeDone = this.#isCompleting;
-    await this.#store.run("complete a run", function* () {
+    const finishing = this.#store.run("complete a run", function* () {
       if (yield* isFinished(running)) return;
       if (mustBeDone) throw new Error("the transaction that completes the run was not committed");
       yield* finishFire(running, "done");
     });
+    await this.#end(finishing);
+  }
+
+  async #end(answer: Promise<void>): Promise<void> {
+    const ended = answer.then(() => this.end());
+    this.#ending = ended.catch(() => undefined);
+    await ended;
   }
 
   /** After the work has failed. */
   async fail(reason: string): Promise<void> {
     const running = this.#running;
-    await this.#store.run("end a run", function* () {
+    const failing = this.#store.run("end a run", function* () {
       if (!(yield* isFinished(running))) yield* finishFire(running, "failed", reason);
     });
+    await this.#end(failing);
   }
 }

@@ -145,7 +145,8 @@ function nameOf(text: string): string {
   return name;
 }
 
-const taught = new WeakMap<FullClient, Set<string>>();
+/** By what is on the wire: a pool may hand out wrappers of its clients. */
+const taught = new WeakMap<object, Set<string>>();
 
 /** Scripts, on whichever connection is free. */
 export async function onPgSession<R>(
@@ -154,8 +155,9 @@ export async function onPgSession<R>(
   limits: PostgresLimits,
 ): Promise<R> {
   return withClient(pool, limits, (client) => {
-    let known = taught.get(client);
-    if (known === undefined) taught.set(client, (known = new Set()));
+    const physical = client.connection ?? client;
+    let known = taught.get(physical);
+    if (known === undefined) taught.set(physical, (known = new Set()));
     return work({
       run: async (text) => resultOf(await ask(client, text, undefined)),
       taught: known,
