@@ -142,7 +142,7 @@ export class Acquisition<T extends FencingToken | undefined> {
     const see = (held: Held): void => void (seen = held);
     try {
       if (terms.waitMs === 0) return await this.#atOnce(name, terms, patience);
-      await patience.race(this.#attempts.settle(name));
+      await patience.race(this.#attempts.settle(name), () => undefined);
       const lease = await (this.#queueing ?? this.#waiting).wait(contender, patience, see);
       this.leases.keep(lease, patience.waitedMs());
       return lease;
@@ -151,7 +151,7 @@ export class Acquisition<T extends FencingToken | undefined> {
       if (!(error instanceof PatienceOver)) throw this.#told(name, "acquire", error);
       const waitedMs = patience.waitedMs();
       this.#refused(contender, seen, waitedMs);
-      throw this.#overError(error, contender, seen, waitedMs, terms, patience.failure);
+      throw this.#overError(error, contender, seen, terms, patience);
     } finally {
       this.#patient.delete(patience);
       patience.dispose();
@@ -256,17 +256,24 @@ export class Acquisition<T extends FencingToken | undefined> {
     over: PatienceOver,
     { name }: Contender,
     held: Held | undefined,
-    waitedMs: number,
     terms: AcquireTerms,
-    failure: unknown,
+    patience: Patience,
   ): unknown {
     if (over.because === "aborted") return terms.signal!.reason;
     if (over.because === "closed") {
       return this.#closedError(name);
     }
     // A store that said nothing at all is not a store that said "held".
-    if (held === undefined && failure !== undefined) return this.#told(name, "acquire", failure);
-    return this.#notAcquired(name, held, waitedMs);
+    if (held === undefined) {
+      const failure = patience.failure ?? (patience.isAsking ? this.#silent(name, patience) : null);
+      if (failure !== null) return this.#told(name, "acquire", failure);
+    }
+    return this.#notAcquired(name, held, patience.waitedMs());
+  }
+
+  #silent(lock: string, patience: Patience): OutcomeUnknownError {
+    const text = `acquire was not answered within ${Math.round(patience.waitedMs())} ms`;
+    return new OutcomeUnknownError(text, { lock, backend: this.#backend.manifest.backend });
   }
 
   #notAcquired(lock: string, held: Held | undefined, waitedMs: number): NotAcquiredError {

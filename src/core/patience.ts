@@ -39,6 +39,7 @@ export class Patience implements Member {
   /** Failures since the store has answered, the last of them in {@link failure}. */
   #failures = 0;
   #failure: unknown;
+  #isAsking = false;
 
   /**
    * @param unansweredMs how long a store that does not answer is put up with
@@ -90,7 +91,10 @@ export class Patience implements Member {
     } catch (error) {
       if (error instanceof PatienceOver && error === this.#over) {
         const settled = Promise.allSettled([work]);
-        if (late !== undefined) this.#abandoned(settled.then(([outcome]) => late(outcome)));
+        if (late !== undefined) {
+          this.#isAsking = true;
+          this.#abandoned(settled.then(([outcome]) => late(outcome)));
+        }
       }
       throw error;
     } finally {
@@ -119,6 +123,11 @@ export class Patience implements Member {
   /** Why the store did not answer the last time; undefined when it did. */
   get failure(): unknown {
     return this.#failure;
+  }
+
+  /** Whether patience ended while a request was on its way to the store. */
+  get isAsking(): boolean {
+    return this.#isAsking;
   }
 
   /** The store has answered. */

@@ -45,11 +45,11 @@ describe("tenure lab shrink", () => {
   test("tells the faults that a known-bad lock needs to fail, and writes the small run", async () => {
     const box = sandbox();
     const history = box.file("small.jsonl");
-    const args = ["lab", "shrink", "2", "--variant", "monotonic-only", "--history", history];
+    const args = ["lab", "shrink", "9", "--variant", "monotonic-only", "--history", history];
     const { code, stdout } = await box.tenure([...args, "--json"]);
     expect(code).toBe(0);
     const small = JSON.parse(stdout) as Record<string, unknown>;
-    expect(small).toMatchObject({ seed: 2, violation: { invariant: "I7" } });
+    expect(small).toMatchObject({ seed: 9, violation: { invariant: "I7" } });
     expect(small["events"]).toBeLessThanOrEqual(4);
     expect(String(small["faults"])).toContain("suspend");
     expect(readFileSync(history, "utf8").split("\n").length).toBeGreaterThan(10);

@@ -21,12 +21,12 @@ export const tenureWaitingCases: readonly ConformanceCase[] = [
     async run(trial) {
       const [{ tenure: a }, { tenure: b }] = [await trial.tenure(), await trial.tenure()];
       const held = await a.acquire(trial.name());
-      const late = b.acquire(trial.name(), { wait: 100 }).then(
+      const late = b.acquire(trial.name(), { wait: 1_000 }).then(
         () => undefined,
         (error: unknown) => error,
       );
-      const error = await trial.within(trial.wakeWithinMs, late, "acquire with wait: 100");
-      must(error instanceof NotAcquiredError, "acquire with wait: 100", String(error));
+      const error = await trial.within(trial.wakeWithinMs, late, "acquire with wait: 1 s");
+      must(error instanceof NotAcquiredError, "acquire with wait: 1 s", String(error));
       await held.release();
       const next = await trial.within(SOON_MS, a.tryAcquire(trial.name()), "tryAcquire");
       must(next !== null, "a waiter that gave up leaves nothing", "the name is not free");

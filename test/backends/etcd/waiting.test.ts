@@ -76,7 +76,7 @@ describeOn(etcdProgram, "waiting on the etcd backend", () => {
   it("leaves nothing of a waiter that gave up, and the next one is served (cases 17, 45)", async () => {
     const [a, b] = [await tenureOn(server.url), await tenureOn(server.url)];
     const held = await a.acquire("given up");
-    const second = b.acquire("given up", { wait: 300 });
+    const second = b.acquire("given up", { wait: 1_500 });
     await eventually("two", async () => (await contenders(server, "given up")).length === 2);
     const third = a.acquire("given up");
     await eventually("three", async () => (await contenders(server, "given up")).length === 3);

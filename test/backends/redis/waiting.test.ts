@@ -208,7 +208,7 @@ describeOn(redisProgram, "waiting on the redis backend", () => {
     const redis = await server(startRedis());
     const [a, b] = [await tenure(redis.port), await tenure(redis.port)];
     const held = await a.acquire("left");
-    const waits = Array.from({ length: 20 }, (_, i) => b.acquire("left", { wait: 100 + i }));
+    const waits = Array.from({ length: 20 }, (_, i) => b.acquire("left", { wait: 1_000 + i }));
     for (const outcome of await Promise.allSettled(waits)) {
       expect((outcome as PromiseRejectedResult).reason).toBeInstanceOf(NotAcquiredError);
     }

@@ -83,7 +83,7 @@ describe("waiting", () => {
       return next();
     };
     const waiting = a.acquire("x", { wait: 100 }).catch((e: unknown) => e);
-    expect(await sim.until(waiting, 110)).toBeInstanceOf(NotAcquiredError);
+    expect(await sim.until(waiting, 110)).toBeInstanceOf(OutcomeUnknownError);
     await sim.advance(500);
     expect(await b.tryAcquire("x")).not.toBeNull();
   });
@@ -175,6 +175,18 @@ describe("waiting", () => {
     );
     hooks.acquire = silent;
     await expect(sim.until(a.acquire("x"), 6000)).rejects.toBeInstanceOf(OutcomeUnknownError);
+  });
+
+  it("tells a store that is silent for all of its wait from one that says held (case 35)", async () => {
+    const { sim, a, b, hooks } = await rig({ timeout: 5000 });
+    hooks.acquire = silent;
+    const unheard = sim.until(a.acquire("x", { wait: 500 }), 600);
+    await expect(unheard).rejects.toThrow("acquire was not answered within 500 ms");
+    await expect(unheard).rejects.toBeInstanceOf(OutcomeUnknownError);
+    delete hooks.acquire;
+    present(await b.tryAcquire("y"));
+    const told = sim.until(a.acquire("y", { wait: 500 }), 600);
+    await expect(told).rejects.toBeInstanceOf(NotAcquiredError);
   });
 
   it("goes on after one call that was never answered, whatever time that took", async () => {
