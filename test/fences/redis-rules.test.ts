@@ -232,6 +232,24 @@ describeOn(redisProgram, "redis fence", () => {
     expect(await client.get("twice")).toBe("1");
   });
 
+  it("keeps resources apart whose names end like keys of one another", async () => {
+    for (const end of [":low", ":v:x"]) {
+      const [one, other] = ["{names}stock", `{names}stock${end}`];
+      const [older, newer] = [bearer(7n, { holder: "a" }), bearer(8n, { holder: "b" })];
+      await fence.arm(older, one);
+      const stale = await fence.arm(older, other);
+      const newest = await fence.arm(newer, other);
+      await newest.write((tx) => tx.call("SET", tx.key("v"), "newer"));
+      // Neither its mark, what is left of that, nor its data is the mark of the other.
+      const again = await fence.arm(older, one);
+      await again.write((tx) => tx.call("DEL", tx.key("x")));
+      expect(await fence.mark(other)).toMatchObject({ token: 8n, holder: "b" });
+      const late = stale.write((tx) => tx.call("SET", tx.key("v"), "stale"));
+      await expect(late).rejects.toThrow(StaleTokenError);
+      expect(await newest.read((tx) => tx.call("GET", tx.key("v")))).toBe("newer");
+    }
+  });
+
   it("counter-lost: FLUSHALL takes the marks too, and armed handles are refused", async () => {
     const handle = await fence.arm(bearer(5n), "flushed");
     await client.flushall();
