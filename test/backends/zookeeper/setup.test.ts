@@ -1,11 +1,13 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { connect as connectPlain, createServer, type AddressInfo } from "node:net";
 import path from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { createServer as createTlsServer } from "node:tls";
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { zookeeper } from "../../../src/backends/zookeeper/open.js";
 import { connect } from "../../../src/connect.js";
 import { GuaranteeError, UnavailableError } from "../../../src/core/errors.js";
+import { faultProxy } from "../../../src/testing/fault-proxy.js";
 import { certificate, certificateKey } from "../../servers/certificate.js";
 import { describeOn } from "../../servers/find.js";
 import {
@@ -45,6 +47,15 @@ describeOn(zookeeperProgram, "opening zookeeper", () => {
     await expect(short).rejects.toThrow(RangeError);
     await expect(short).rejects.toThrow(new RegExp(`ttl must be .*${MIN_SESSION_MS}.*399`));
     await expect(tenure.acquire("x", { ttl: "61s" })).rejects.toThrow(/ttl must be .*at most 1m/);
+  });
+
+  it("is opened from far away", async () => {
+    const proxy = await faultProxy({ port: server.port, sleep });
+    onTestFinished(() => proxy.close());
+    // More than a tenth of a second for each answer, of which the shortest session gives no more.
+    proxy.delay(75);
+    const backend = await openOn(`127.0.0.1:${proxy.port}`);
+    expect(backend.manifest).toMatchObject({ minTtlMs: MIN_SESSION_MS });
   });
 
   it("is no consensus on one server, and says so where it is asked for", async () => {
