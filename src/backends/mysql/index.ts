@@ -102,10 +102,10 @@ export function mysqlBackend(options: MysqlBackendOptions): MysqlBackend {
       });
     if (!isDurable) warn(runtime);
     const statements = statementsFor(schema);
-    const doubts = new Doubts(runtime.clock);
-    const { timers } = runtime;
+    const { clock, timers } = runtime;
+    const doubts = new Doubts(clock);
     const run = database.run.bind(database);
-    const asking = new Asking<Value>({ backend: "mysql", run, faults, timers });
+    const asking = new Asking<Value>({ backend: "mysql", run, faults, clock, timers });
     const rows = new Leases({ asking, renewals, statements, faults });
     return { storeId: options.storeId ?? storeId, schema, statements, rows, doubts, isDurable };
   };

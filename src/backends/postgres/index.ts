@@ -113,6 +113,7 @@ export function postgresBackend(options: PostgresBackendOptions): PostgresBacken
       run: (text, values, limits) =>
         database.run(text, values, { ...limits, isPrepared: !isPooled }),
       faults,
+      clock: runtime.clock,
       timers: runtime.timers,
     });
     const rows = new Leases({ asking, renewals, statements, faults, hasTimeline, notices });
