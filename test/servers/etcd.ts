@@ -195,14 +195,18 @@ export async function startEtcdCluster(
 }
 
 async function callEtcd(port: number, method: string, body: object): Promise<any> {
-  const answer = await fetch(`http://127.0.0.1:${port}/v3/${method}`, {
-    method: "POST",
-    body: JSON.stringify(body),
-    headers: { Connection: "close" },
+  // A read that met the election of another leader was not answered: who looks, looks again.
+  return until("an answer of the leader", async () => {
+    const answer = await fetch(`http://127.0.0.1:${port}/v3/${method}`, {
+      method: "POST",
+      body: JSON.stringify(body),
+      headers: { Connection: "close" },
+    });
+    const text = await answer.text();
+    if (!answer.ok && text.includes("leader changed")) return undefined;
+    if (!answer.ok) throw new Error(`${method} answered ${answer.status}: ${text}`);
+    return JSON.parse(text);
   });
-  const text = await answer.text();
-  if (!answer.ok) throw new Error(`${method} answered ${answer.status}: ${text}`);
-  return JSON.parse(text);
 }
 
 /** Waits for what a question is answered with. */
