@@ -4,7 +4,7 @@ import { knownPostgres, type KnownPostgres, type PgClient, type PostgresClient }
 import type { PostgresConnection } from "./connection.js";
 import { poolDatabase, type PostgresDatabase } from "./database.js";
 import { explainPostgres } from "./errors.js";
-import { connectPg, settingsOfClient, settingsOfPool } from "./pg.js";
+import { connectPg, endPg, settingsOfClient, settingsOfPool } from "./pg.js";
 import { connectSql } from "./sql.js";
 import { MissingLibraryError } from "../missing-library.js";
 
@@ -145,9 +145,12 @@ async function loadPg(): Promise<Open | undefined> {
     });
     // An idle connection that breaks is replaced when one is needed.
     pool.on("error", () => undefined);
+    const clients = new Set<object>();
+    pool.on("connect", (client) => void clients.add(client));
+    pool.on("remove", (client) => void clients.delete(client));
     return poolDatabase(pool, {
       connect: explained(() => connectPg(make as never, settings)),
-      close: () => pool.end(),
+      close: () => endPg(pool.end(), [...clients]),
     });
   };
 }

@@ -1,6 +1,7 @@
 /** Connections through `pg`. */
 import { createHash } from "node:crypto";
 import { TenureError, UnavailableError } from "../../core/errors.js";
+import { machineTimers } from "../../platform/clocks.js";
 import type { PgClient, PgPool } from "./client.js";
 import {
   OwnConnection,
@@ -37,6 +38,7 @@ interface PoolClient extends FullClient {
 type ClientClass = new (settings: object) => FullClient;
 
 const CONNECT_WITHIN_MS = 5_000;
+const END_WITHIN_MS = 1_000;
 const nothing = (): void => undefined;
 
 /** Connects a client of our own with the class and settings of a pool, or of a client. */
@@ -57,7 +59,7 @@ export async function connectPg(make: ClientClass, settings: object): Promise<Po
   return own.use({
     query: (text, values) => ask(client, text, values),
     announcedPid: () => client.processID ?? undefined,
-    close: () => client.end().catch(nothing),
+    close: () => endPg(client.end(), [client]),
     destroy: () => destroy(client),
   });
 }
@@ -219,6 +221,21 @@ function ask(
   values: readonly unknown[] | undefined,
 ): Promise<unknown> {
   return client.query(values === undefined ? text : { text, values });
+}
+
+/**
+ * Waits for the end of clients that were told to end, but no longer than a server needs that lives:
+ * the library waits for its side to close, and a frozen one never does.
+ */
+export async function endPg(ending: Promise<unknown>, clients: Iterable<object>): Promise<void> {
+  await new Promise<void>((resolve) => {
+    const timer = machineTimers.after(END_WITHIN_MS, resolve);
+    void ending.catch(nothing).then(() => {
+      timer.cancel();
+      resolve();
+    });
+  });
+  for (const client of clients) destroy(client as FullClient);
 }
 
 function destroy(client: FullClient): void {
