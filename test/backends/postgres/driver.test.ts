@@ -92,7 +92,7 @@ describeOn(postgresProgram, "the Postgres driver", () => {
           // Nothing more is sent until somebody else has got the row.
           await server.query("INSERT INTO t VALUES (1)");
         },
-        { timeoutMs: 100, during: "write" },
+        { timeoutMs: 3_000, during: "write" },
       );
       await expect(frozen).rejects.toThrow();
       expect(await rows()).toEqual(["1"]);

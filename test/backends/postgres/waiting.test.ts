@@ -74,7 +74,7 @@ describeOn(postgresProgram, "waiting for lease rows", () => {
     const person = await poolOn(server).connect();
     await person.query(`BEGIN; SELECT FROM "${schema}".lease FOR UPDATE`);
     const again = nextWake();
-    expect(await waiter.acquire(request("x"), call(500))).toEqual({ held: { why: "held" } });
+    expect(await waiter.acquire(request("x"), call(2_000))).toEqual({ held: { why: "held" } });
     await person.query("ROLLBACK");
     person.release();
     expect(await wanted(schema)).toBe(false);
