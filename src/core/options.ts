@@ -4,6 +4,7 @@ import { parseDuration } from "./duration.js";
 import type { Duration } from "./duration.js";
 import { ArgumentRangeError, ArgumentTypeError } from "./errors.js";
 import type { Manifest } from "./manifest.js";
+import { utf8Bytes } from "./names.js";
 
 /** Default TTL, milliseconds. */
 const DEFAULT_TTL_MS = 30_000;
@@ -20,7 +21,9 @@ export interface LeaseOptions {
   readonly grace?: Duration;
   /** Ends the lease this long after the grant, renewed or not. Default: never. */
   readonly maxHold?: Duration;
-  /** Facts for people who look at the store; host and pid are added. Never compared. */
+  /**
+   * Facts for people who look at the store, at most 8 KiB; host and pid are added. Never compared.
+   */
   readonly holderInfo?: Readonly<Record<string, string | number>>;
 }
 
@@ -130,14 +133,23 @@ function checkTtl(ttl: unknown, manifest: Manifest): number {
   return parseDuration(ttl, "ttl", { minMs: minTtlMs, maxMs: maxTtlMs });
 }
 
-/** Holder information over the process's own. @throws TypeError naming the key. */
+/** Most that holder information may take: every look at the name carries it, and each refusal. */
+const MAX_INFO_BYTES = 8_192;
+
+/** Holder information over the process's own. @throws TypeError naming the key; RangeError. */
 export function mergeInfo(info: unknown, own: Info, option = "holderInfo"): Info {
   if (info === undefined) return own;
   checkObject(info, option);
+  let bytes = 0;
   for (const [key, value] of Object.entries(info as object)) {
     if (typeof value !== "string" && !Number.isFinite(value)) {
       throw new ArgumentTypeError(`${option}.${key}`, value, "a string or a finite number");
     }
+    bytes += utf8Bytes(key) + utf8Bytes(String(value));
+  }
+  if (bytes > MAX_INFO_BYTES) {
+    const must = `at most ${MAX_INFO_BYTES} bytes of UTF-8, keys and values together`;
+    throw new ArgumentRangeError(option, `${bytes} bytes`, must);
   }
   return { ...own, ...(info as Info) };
 }

@@ -111,6 +111,11 @@ describe("bad input is a typed error before any I/O, naming option and value (ca
     await expect(a.acquire("y", { holderInfo: { a: {} } as never })).rejects.toMatchObject({
       option: "holderInfo.a",
     });
+    const long8k = a.acquire("y", { holderInfo: { log: "é".repeat(4_095) } });
+    await expect(long8k).rejects.toThrow(
+      /^holderInfo must be at most 8192 bytes .* together, .*8193 bytes/,
+    );
+    await a.acquire("z", { holderInfo: { log: `${"é".repeat(4_094)}x` } });
     const backend = memoryBackend({ runtime: sim.runtime });
     const open = Tenure.open(backend, sim.runtime, { holderInfo: { a: NaN } });
     await expect(open).rejects.toBeInstanceOf(TypeError);
