@@ -17,8 +17,8 @@ const SIMULATED = { order: 0, files: 2 } as const;
 const WAITING = { order: 1, files: 4 } as const;
 /** Races of many processes, and compilers. */
 const WORKING = { order: 2, files: 2 } as const;
-/** Whole commands, whose children are frozen and killed by the clock: one file at a time. */
-const PROCESSES = { order: 3, files: 1 } as const;
+/** Whole commands, whose children are frozen and killed by the clock; and brokers. */
+const PROCESSES = { order: 3, files: 2 } as const;
 
 type Group = typeof SIMULATED | typeof WAITING | typeof WORKING | typeof PROCESSES;
 
