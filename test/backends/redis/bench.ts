@@ -14,20 +14,24 @@ import { platform } from "../../../src/platform/index.js";
 import { faultProxy, type FaultProxy } from "../../../src/testing/fault-proxy.js";
 import type { RedisServer } from "../../servers/redis.js";
 
-export const call: Call = { timeoutMs: 5_000, signal: new AbortController().signal };
-
-/** Longest that a call may take where nothing is said of it, milliseconds. */
+/** Longest that a call or a connection may take where nothing is said of it, milliseconds. */
 const PATIENT_MS = 30_000;
+
+export const call: Call = { timeoutMs: PATIENT_MS, signal: new AbortController().signal };
 
 /** A client library by name. */
 export type Library = "node-redis" | "ioredis";
 export const libraries: readonly Library[] = ["node-redis", "ioredis"];
 
-/** A client that stays unconnected: the backend connects beside it. */
+/** A client that stays unconnected: the backend connects beside it, with as much patience. */
 export function client(port: number, library: Library = "ioredis"): RedisClient {
-  return library === "ioredis"
-    ? new Redis(port, { lazyConnect: true })
-    : createClient({ url: `redis://127.0.0.1:${port}` });
+  if (library === "ioredis") {
+    return new Redis(port, { lazyConnect: true, connectTimeout: PATIENT_MS });
+  }
+  return createClient({
+    url: `redis://127.0.0.1:${port}`,
+    socket: { connectTimeout: PATIENT_MS },
+  });
 }
 
 /** Keeps everything that a test opens, and closes it after the test. */

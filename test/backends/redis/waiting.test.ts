@@ -12,6 +12,11 @@ import { describeOn } from "../../servers/find.js";
 import { redisProgram, startRedis } from "../../servers/redis.js";
 import { bench, call, libraries, releaseToStandingOffer, running, until, waitersOf } from "./bench.js";
 
+/** Longest that a process may take to start and to wait, milliseconds. */
+const CHILD_MS = 120_000;
+/** For tests that start one. */
+const withChild = { timeout: 240_000 } as const;
+
 describeOn(redisProgram, "waiting on the redis backend", () => {
   const { server, proxy, backend, tenure } = bench();
   const bundle = bundledChild(import.meta.dirname);
@@ -27,7 +32,8 @@ describeOn(redisProgram, "waiting on the redis backend", () => {
       stdio: ["ignore", "pipe", "inherit"],
     });
     children.push(child);
-    await until("the child's place", async () => (await waitersOf(locks, name)) > before);
+    const hasPlace = async (): Promise<boolean> => (await waitersOf(locks, name)) > before;
+    await until("the child's place", hasPlace, CHILD_MS);
     return child;
   }
 
@@ -83,7 +89,7 @@ describeOn(redisProgram, "waiting on the redis backend", () => {
     for (const some of inOrder) expect(some).toEqual([...some].sort((a, b) => a - b));
   });
 
-  it("passes over a waiter whose process was killed, at once (case 23)", async () => {
+  it("passes over a waiter whose process was killed, at once (case 23)", withChild, async () => {
     const redis = await server(startRedis());
     const [a, b] = [await tenure(redis.port), await tenure(redis.port)];
     const held = await a.acquire("killed");
@@ -102,7 +108,7 @@ describeOn(redisProgram, "waiting on the redis backend", () => {
     expect(lease.token).toBeGreaterThan(held.token);
   });
 
-  it("hands on within one offer when a waiter's process is frozen (case 23)", async () => {
+  it("hands on within one offer when a waiter's process is frozen (case 23)", withChild, async () => {
     const redis = await server(startRedis());
     const [a, b] = [await tenure(redis.port), await tenure(redis.port)];
     const held = await a.acquire("frozen");
@@ -116,7 +122,7 @@ describeOn(redisProgram, "waiting on the redis backend", () => {
     expect(ranMs()).toBeLessThan(2_500);
   });
 
-  it("gives the lease of a killed holder to the waiter once its time is over (case 7)", async () => {
+  it("gives the lease of a killed holder to the waiter once its time is over (case 7)", withChild, async () => {
     const redis = await server(startRedis());
     const locks = await tenure(redis.port);
     const child = spawn(process.execPath, [bundle, redis.url, "holder"], {
@@ -204,7 +210,7 @@ describeOn(redisProgram, "waiting on the redis backend", () => {
     }
   });
 
-  it("leaves nothing of waiters that give up, nor of those whose process has ended (case 17)", async () => {
+  it("leaves nothing of waiters that give up, nor of those whose process has ended (case 17)", withChild, async () => {
     const redis = await server(startRedis());
     const [a, b] = [await tenure(redis.port), await tenure(redis.port)];
     const held = await a.acquire("left");

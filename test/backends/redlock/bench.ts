@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
-import { redlock } from "../../../src/backends/redlock/open.js";
+import { createClient } from "redis";
+import { redlock, type RedisClient } from "../../../src/backends/redlock/open.js";
 import { connect } from "../../../src/connect.js";
 import type { Tenure } from "../../../src/core/tenure.js";
 import { faultProxy, type FaultProxy } from "../../../src/testing/fault-proxy.js";
@@ -31,9 +32,10 @@ export class Bench implements AsyncDisposable {
     const networks: FaultProxy[] = [];
     for (const { port } of this.servers) networks.push(await faultProxy({ port, sleep }));
     this.#open.push(...networks);
-    const urls = networks.map(({ port }) => `redis://127.0.0.1:${port}`);
-    const tenure = await connect(redlock(urls), { purpose: "efficiency", timeout: timeoutMs });
-    this.#open.unshift(tenure);
+    const clients = networks.map(({ port }) => patientClient(`redis://127.0.0.1:${port}`));
+    const tenure = await connect(redlock(clients), { purpose: "efficiency", timeout: timeoutMs });
+    // Servers that a test has left without a majority take no lease back.
+    this.#open.unshift({ close: () => tenure.close().catch(() => undefined) });
     return { tenure, networks };
   }
 
@@ -65,9 +67,25 @@ export class Bench implements AsyncDisposable {
   }
 }
 
+/** Longest that a connection may take on a busy machine, milliseconds. */
+const CONNECT_MS = 30_000;
+
 /** A client object of the caller's own. */
 export function clientOf(server: RedisServer): Redis {
-  return new Redis(server.port, { lazyConnect: true });
+  return new Redis(server.port, { lazyConnect: true, connectTimeout: CONNECT_MS });
+}
+
+/** A client as the backend makes one for a URL, but for the time that a connection may take. */
+export function patientClient(url: string): RedisClient {
+  return createClient({
+    url,
+    pingInterval: 4_000,
+    socket: {
+      connectTimeout: CONNECT_MS,
+      socketTimeout: 10_000,
+      reconnectStrategy: (failures) => Math.min(1_000, 25 * 2 ** failures),
+    },
+  });
 }
 
 /** Resolves once it is so. */

@@ -1,6 +1,6 @@
 import { Cluster } from "ioredis";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { redlock } from "../../../src/backends/redlock/open.js";
+import { redlock, type RedisClient } from "../../../src/backends/redlock/open.js";
 import { connect } from "../../../src/connect.js";
 import {
   GuaranteeError,
@@ -11,7 +11,7 @@ import {
 import { validityMs } from "../../../src/core/deadline.js";
 import { describeOn } from "../../servers/find.js";
 import { redisProgram, startRedis } from "../../servers/redis.js";
-import { Bench, clientOf, until } from "./bench.js";
+import { Bench, clientOf, patientClient, until } from "./bench.js";
 import { running } from "../redis/bench.js";
 
 const efficiency = { purpose: "efficiency", timeout: 30_000 } as const;
@@ -25,6 +25,7 @@ describeOn(redisProgram, "redlock on three servers", () => {
   afterEach(() => bench[Symbol.asyncDispose]());
 
   const urls = (): string[] => bench.servers.map(({ url }) => url);
+  const clients = (): RedisClient[] => urls().map(patientClient);
 
   it("is refused without the purpose efficiency, before any I/O", async () => {
     const url = `redlock:${urls().join(",")}`;
@@ -41,10 +42,11 @@ describeOn(redisProgram, "redlock on three servers", () => {
   });
 
   it("has one id, whoever comes first", async () => {
-    const tenures = await Promise.all([1, 2, 3, 4].map(() => connect(redlock(urls()), efficiency)));
+    const opening = [1, 2, 3, 4].map(() => connect(redlock(clients()), efficiency));
+    const tenures = await Promise.all(opening);
     expect(new Set(tenures.map(({ storeId }) => storeId)).size).toBe(1);
     await bench.servers[0]!.restart();
-    const later = await connect(redlock(urls()), efficiency);
+    const later = await connect(redlock(clients()), efficiency);
     expect(later.storeId).toBe(tenures[0]!.storeId);
     for (const tenure of [...tenures, later]) await tenure.close();
   });
@@ -57,7 +59,7 @@ describeOn(redisProgram, "redlock on three servers", () => {
       await server.command("SET", "tenure:redlock:id", ids[i]!);
     }
     for (const lost of [0, 1, 2]) {
-      const tenure = await connect(redlock(urls()), efficiency);
+      const tenure = await connect(redlock(clients()), efficiency);
       expect(tenure.storeId).toBe(id);
       await tenure.close();
       await bench.servers[lost]!.restart();
@@ -66,7 +68,7 @@ describeOn(redisProgram, "redlock on three servers", () => {
 
   it("goes on with a server that is down, and takes it in when it is back", async () => {
     await bench.servers[2]!.kill();
-    const tenure = await connect(redlock(urls()), efficiency);
+    const tenure = await connect(redlock(clients()), efficiency);
     const lease = await tenure.acquire("x");
     expect((await Promise.allSettled(bench.servers.map((s) => s.command("DBSIZE"))))[2]!.status).toBe(
       "rejected",
