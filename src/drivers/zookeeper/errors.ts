@@ -85,6 +85,15 @@ export function isReply(error: unknown, code: number): error is ZookeeperReplyEr
   return error instanceof ZookeeperReplyError && error.code === code;
 }
 
+/** Whether an answer is about the connection or the session, and not about the request. */
+export function isOfSession(error: unknown): boolean {
+  return (
+    error instanceof ConnectionLostError ||
+    isReply(error, ZK.sessionExpired) ||
+    isReply(error, ZK.sessionMoved)
+  );
+}
+
 /** Answers that stay as they are until a person changes something. */
 const STAYING: readonly number[] = [
   ZK.unimplemented,

@@ -12,7 +12,7 @@ import type { Call } from "../../core/backend.js";
 import type { Timer } from "../../core/clock.js";
 import type { Random } from "../../core/random.js";
 import { openConnection, type Connection, type SessionKey, type Wiring } from "./connection.js";
-import { ConnectionLostError, isReply, SessionGoneError, ZK } from "./errors.js";
+import { ConnectionLostError, isOfSession, isReply, SessionGoneError, ZK } from "./errors.js";
 import { shuffled, type Address } from "./hosts.js";
 import type { Operation } from "./operations.js";
 
@@ -346,15 +346,6 @@ export class Session {
     for (const path of [...this.#watches.keys()]) this.#fire(path);
     for (const give of [...this.#wanting]) give(new SessionGoneError());
   }
-}
-
-/** Whether an answer is about the connection or the session, and not about the request. */
-function isOfSession(error: unknown): boolean {
-  return (
-    error instanceof ConnectionLostError ||
-    isReply(error, ZK.sessionExpired) ||
-    isReply(error, ZK.sessionMoved)
-  );
 }
 
 /**
