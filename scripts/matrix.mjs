@@ -11,7 +11,7 @@ const root = path.resolve(import.meta.dirname, "..");
 const stores = [
   ["memory", "`memory:`", "one process", ["memory"]],
   ["sqlite", "`sqlite:PATH`", "the processes of one machine", ["sqlite"]],
-  ["redis", "`redis://` `rediss://`", "Redis 6.2 or later, alone or a cluster", ["redis"]],
+  ["redis", "`redis://` `rediss://`", "Redis 6.2 or later (a cluster: 7.0)", ["redis"]],
   ["redlock", "`redlock:redis://…,…`", "N independent Redis servers", ["redlock"]],
   ["postgres", "`postgres://`", "PostgreSQL", ["postgres", "postgres-sql", "postgres-pooler"]],
   [
