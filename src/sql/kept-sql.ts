@@ -2,7 +2,7 @@
  * Statements for Postgres that sessions keep prepared: the text is written once, and with each call
  * only the values, as SQL beside it.
  */
-import { hexOf, type Sql, type SqlPiece, type SqlWriter } from "./statement.js";
+import type { Sql, SqlPiece, SqlWriter } from "./statement.js";
 
 /** A value of such a statement. */
 export type KeptValue = string | bigint | number | null;
@@ -84,13 +84,22 @@ function write<N extends string>(piece: SqlPiece, schema: string | undefined): W
   return { text, names };
 }
 
-/** What means the same between quotes whatever the settings and the character set. */
-const PLAIN = /^[\w .:@/-]*$/;
+/** What means the same between quotes whatever the settings, once quotes in it are doubled. */
+const PLAIN = /^[ -[\]-~]*$/;
 
-/** A value as SQL: nothing in it needs quoting, whatever the connection's settings. */
+/**
+ * A value as SQL that means the same whatever the connection's settings and character set: it is
+ * ASCII, and a backslash stands in a literal of the kind in which it always escapes.
+ */
 export function literalOf(value: KeptValue): string {
   if (value === null) return "NULL";
   if (typeof value !== "string") return `'${BigInt(value)}'`;
-  if (PLAIN.test(value)) return `'${value}'`;
-  return `convert_from(decode('${hexOf(value)}', 'hex'), 'UTF8')`;
+  const quoted = value.replaceAll("'", "''");
+  return PLAIN.test(value) ? `'${quoted}'` : `E'${escaped(quoted)}'`;
+}
+
+function escaped(quoted: string): string {
+  return quoted.replaceAll("\\", "\\\\").replaceAll(/[^\0-\x7f]/gu, (char) => {
+    return `\\U${char.codePointAt(0)!.toString(16).padStart(8, "0")}`;
+  });
 }

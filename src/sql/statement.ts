@@ -160,11 +160,15 @@ function writeValue(to: SqlWriter, value: SqlValue): void {
   }
 }
 
-/** Its bytes in UTF-8, as hexadecimal digits. */
-export function hexOf(text: string): string {
-  const bytes = [...new TextEncoder().encode(text)];
-  return bytes.map((byte) => byte.toString(16).padStart(2, "0")).join("");
+function hexOf(text: string): string {
+  let hex = "";
+  for (const byte of new TextEncoder().encode(text)) hex += HEX[byte]!;
+  return hex;
 }
+
+const HEX: readonly string[] = Array.from({ length: 256 }, (_, byte) =>
+  byte.toString(16).padStart(2, "0"),
+);
 
 /** A name as SQL. */
 export function quote(name: string, dialect: Dialect): string {

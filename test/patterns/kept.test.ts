@@ -19,11 +19,12 @@ describeOn(postgresProgram, "a statement that sessions keep", () => {
     await server?.dispose();
   });
 
-  const ECHO: KeptStatement = new KeptSql<"t" | "n" | "s">(
+  const ECHO_SQL = new KeptSql<"t" | "n" | "s">(
     ({ text, whole }) => sql`SELECT ${text("t")} AS t, ${whole("n")} AS n, ${whole("s")} AS s`,
-  )
-    .with({ t: "it's $1 \\ é", n: -(2n ** 63n), s: 7 })
-    .in(undefined);
+  );
+  const ECHO: KeptStatement = ECHO_SQL.with({ t: "it's $1 \\ é", n: -(2n ** 63n), s: 7 }).in(
+    undefined,
+  );
   const ECHOED = [{ t: "it's $1 \\ é", n: "-9223372036854775808", s: "7" }];
   const BEFORE = "SET LOCAL lock_timeout = 77";
 
@@ -93,6 +94,20 @@ describeOn(postgresProgram, "a statement that sessions keep", () => {
       expect(refusals()).toBe(before + 2);
       expect(await keptOn(known)).toEqual(ECHOED);
       expect(sent).toHaveLength(1);
+    });
+
+    it("has its values as they are, whatever the session's settings", async () => {
+      const { run } = await session(server.url, library);
+      const ascii = Array.from({ length: 127 }, (_, code) => String.fromCharCode(code + 1)).join("");
+      const odd = ["", "'", "''; SELECT '", "\\'", "\\\\", "é漢𝒳", " -- ", "/*", "\\u0041"];
+      const texts = [...odd, '{"a":"it\'s $1\\n"}', ascii, `${ascii}é`];
+      for (const conforming of ["on", "off"]) {
+        await run(`SET standard_conforming_strings = ${conforming}`);
+        for (const t of texts) {
+          const echo = ECHO_SQL.with({ t, n: null, s: "x".length }).in(undefined);
+          expect(await kept(run, echo)).toEqual([{ t, n: null, s: "1" }]);
+        }
+      }
     });
 
     it("stands with others in one transaction, each of which sees what is committed by then", async () => {
