@@ -161,15 +161,17 @@ export class Waiting<T extends FencingToken | undefined> {
     for (;;) {
       wasNoticed();
       let held: Held | undefined;
+      let isAnswered = true;
       if (!this.#isTakenHere(contender.name)) {
         const answer = await this.#try(contender, patience, takeOver);
         if (answer !== undefined && "lease" in answer) return answer.lease;
+        isAnswered = answer !== undefined;
         held = answer?.held;
         if (held !== undefined) seen(held);
       }
       takeOver = held === undefined ? undefined : this.#observed.ripe(contender.name, held);
       if (takeOver !== undefined || wasNoticed()) continue;
-      const restMs = this.#restMs(contender.name, held, pause, isTold);
+      const restMs = this.#restMs(contender.name, held, pause, isTold && isAnswered);
       await patience.sleep(restMs, (wake) => (line.wake = wake));
       line.wake = undefined;
     }
@@ -196,7 +198,7 @@ export class Waiting<T extends FencingToken | undefined> {
     }
   }
 
-  /** How long to rest before asking again. */
+  /** How long to rest before asking again. Without an answer it may be free: nobody will tell. */
   #restMs(name: string, held: Held | undefined, pause: Pause, isTold: boolean): number {
     const limits = [isTold ? FALLBACK_MS : pause.nextMs()];
     const jitterMs = 1 + this.#runtime.random.uniform() * 10;

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { MemoryStore } from "../../../src/backends/memory/store.js";
 import { NotAcquiredError } from "../../../src/core/errors.js";
+import { UnavailableError } from "../../../src/core/errors.js";
 import { Tenure } from "../../../src/core/tenure.js";
 import { simulatedRuntime } from "../../../src/testing/simulated-runtime.js";
 import { notifying, ObservedStore, polling } from "./models.js";
@@ -100,6 +101,16 @@ describe("on a store that notifies", () => {
     await sim.advance(1000);
     await holding.release();
     await sim.until(waiting, 5_000);
+  });
+
+  it("after a try without an answer it asks again soon: nobody tells of what is free", async () => {
+    const { sim, b, hooks } = await two();
+    let asked = 0;
+    hooks.acquire = (next) => {
+      if (asked++ < 3) throw new UnavailableError("down");
+      return next();
+    };
+    expect((await sim.until(b.acquire("x"), 500)).state).toBe("held");
   });
 
   it("a release between the failed try and the pause is not missed (case 22)", async () => {
