@@ -132,7 +132,7 @@ module.exports = {
       "fence-contract-imports-core",
       "The files that all fences share cannot depend on one of them.",
       { path: "^src/fences/[^/]+\\.ts$" },
-      { pathNot: "^src/(core/|fences/[^/]+\\.ts$)" },
+      { pathNot: "^src/(core/|dialects/|fences/[^/]+\\.ts$)" },
     ),
     forbid(
       "patterns-are-siblings-over-core",
@@ -153,13 +153,13 @@ module.exports = {
       "sql-imports-core",
       "What the patterns over rows share knows none of them, and no client library outside its open.ts.",
       { path: "^src/sql/", pathNot: "/open\\.ts$" },
-      { pathNot: "^src/(core|sql)/" },
+      { pathNot: "^src/(core|dialects|sql)/" },
     ),
     forbid(
       "sql-open-imports-drivers",
       "open.ts binds the shared store to real clients and the real clock, for every pattern alike.",
       { path: "^src/sql/open\\.ts$" },
-      { pathNot: "^src/(core|platform|drivers|sql)/" },
+      { pathNot: "^src/(core|dialects|platform|drivers|sql)/" },
     ),
     forbid(
       "testing-imports-core",

@@ -61,7 +61,10 @@ export function timeLimit(timers: Timers, ms: number, progress: Progress): TimeL
   return {
     limits: { patience: patience.signal, signal: cut.signal },
     bound: (transaction) => ({
-      native: transaction.native,
+      // Only once asked for: a driver does not see what is sent on it.
+      get native() {
+        return transaction.native;
+      },
       query: async (text, values) => {
         if (over !== undefined) throw over;
         return await transaction.query(text, values);

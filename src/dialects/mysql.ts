@@ -49,3 +49,60 @@ export function fromHex(digits: unknown): string {
 export function hexLiteral(text: string): string {
   return `X'${toHex(text)}'`;
 }
+
+/** What is said around a transaction. */
+export interface TransactionTexts {
+  readonly before: readonly string[];
+  readonly after: readonly string[];
+}
+
+/** How a transaction runs. */
+export interface TransactionTerms {
+  /** Whole seconds: for a lock, and for the next statement to come. */
+  readonly waitS: number;
+  /** Seconds for a statement to end; MySQL has no such setting. */
+  readonly statementS: number;
+  readonly isolation: "READ-COMMITTED" | "REPEATABLE-READ";
+  readonly isReadOnly: boolean;
+  /** More assignments, of variables. */
+  readonly set?: string;
+  readonly reset?: string;
+}
+
+/**
+ * Settings of the session for one transaction, in one statement, and what puts the old ones back.
+ * With autocommit off, what comes after an end of the transaction that nobody asked for is never
+ * committed. The isolation is that of the next transaction alone.
+ */
+export function transactionTexts(terms: TransactionTerms): TransactionTexts {
+  const { waitS, statementS, isolation, isReadOnly, set = "", reset = "" } = terms;
+  const more = (text: string): string => (text === "" ? "" : `, ${text}`);
+  const readOnly = (name: string): string =>
+    isReadOnly ? `, @tenure_read_only = @@SESSION.${name}, SESSION ${name} = 1` : "";
+  const writable = (name: string): string =>
+    isReadOnly ? `, SESSION ${name} = @tenure_read_only` : "";
+  return {
+    before: [
+      `SET @tenure_wait = @@SESSION.wait_timeout,
+        @tenure_lock = @@SESSION.innodb_lock_wait_timeout,
+        @tenure_autocommit = @@SESSION.autocommit, SESSION wait_timeout = ${waitS},
+        SESSION innodb_lock_wait_timeout = ${waitS}, SESSION autocommit = 0${more(set)}
+        ${MARIADB(`, @tenure_statement = @@SESSION.max_statement_time,
+          SESSION max_statement_time = ${statementS}${readOnly("tx_read_only")},
+          @@tx_isolation = '${isolation}'`)}
+        ${MYSQL(`${readOnly("transaction_read_only")},
+          @@transaction_isolation = '${isolation}'`)}`,
+    ],
+    after: [
+      `SET SESSION wait_timeout = @tenure_wait, SESSION innodb_lock_wait_timeout = @tenure_lock,
+        SESSION autocommit = @tenure_autocommit${more(reset)}
+        ${MARIADB(`, SESSION max_statement_time = @tenure_statement${writable("tx_read_only")}`)}
+        ${MYSQL(writable("transaction_read_only"))}`,
+    ],
+  };
+}
+
+/** A comment to MySQL. */
+const MARIADB = (text: string): string => `/*M! ${text} */`;
+/** A comment to MariaDB. */
+const MYSQL = (text: string): string => (text === "" ? "" : `/*!80000 ${text} */`);

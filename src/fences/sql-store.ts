@@ -2,7 +2,7 @@
 import type { FenceCall, FenceStore, Ran, Work } from "./contract.js";
 import { decide, rebase, type FenceRequest, type MarkRecord, type Verdict } from "./decide.js";
 import { formatScope } from "./refusal.js";
-import { runWork, type SqlTransaction, type SqlTx } from "./sql-work.js";
+import { runWork, type SqlDialect, type SqlTransaction, type SqlTx } from "./sql-work.js";
 
 /** How the transactions of a fence run. */
 export interface SqlTransactions {
@@ -57,7 +57,7 @@ export interface SqlMarks {
 
 /** What the steps of a fence are made of. */
 export interface SqlStoreParts {
-  readonly kind: string;
+  readonly kind: SqlDialect;
   readonly transactions: SqlTransactions;
   readonly marks: SqlMarks;
   /** Resolves once the tables are there. */

@@ -1,6 +1,10 @@
 /** Work on a transaction of an SQL store, whose statements may be asynchronous. */
 import { UnavailableError } from "../core/errors.js";
+import { endsTransaction } from "../dialects/transaction-ends.js";
 import type { Work } from "./contract.js";
+
+/** The kinds of servers. */
+export type SqlDialect = "postgres" | "mysql";
 
 /** A row by column names; values are what the client library makes of them. */
 export type Row = Readonly<Record<string, unknown>>;
@@ -14,7 +18,11 @@ export interface SqlTransaction {
 
 /** What the work of a read or write is given: the connection, inside the transaction. */
 export interface SqlTx {
-  /** One statement; answers its rows. Statements run one after the other. */
+  /**
+   * One statement; answers its rows. Statements run one after the other. One that fails, and whose
+   * failure the work hears of, is the work's business: on Postgres nothing more can be done in the
+   * transaction, nor committed, until a ROLLBACK TO a savepoint.
+   */
   query<R extends object = Row>(text: string, values?: readonly unknown[]): Promise<R[]>;
   /**
    * The library's own object on the connection of this transaction, for query builders: a client
@@ -24,16 +32,41 @@ export interface SqlTx {
   readonly native: unknown;
 }
 
-const ENDS_IT = /^\s*(BEGIN|START|COMMIT|END|ABORT|PREPARE\s+TRANSACTION|ROLLBACK(?!.*\bTO\b))\b/i;
+/** A statement that tells whether somebody will hear of its failure. */
+class Answer<R> extends Promise<R> {
+  isHeard = false;
+
+  /** What `then` answers is nothing special. */
+  static override get [Symbol.species](): PromiseConstructor {
+    return Promise;
+  }
+
+  override then<A = R, B = never>(
+    done?: ((value: R) => A | PromiseLike<A>) | null,
+    failed?: ((reason: unknown) => B | PromiseLike<B>) | null,
+  ): Promise<A | B> {
+    this.isHeard = true;
+    return super.then(done, failed);
+  }
+
+  /** What nobody hears of is not to end the process. */
+  silence(): void {
+    void super.then(undefined, () => undefined);
+  }
+}
 
 /** The transaction of one piece of work. */
 class WorkTransaction implements SqlTx {
   readonly #transaction: SqlTransaction;
+  readonly #dialect: SqlDialect;
   readonly #pending = new Set<Promise<unknown>>();
+  /** Statements that failed: what nobody hears of must not be committed over. */
+  readonly #failed: { readonly answer: Answer<unknown>; readonly error: unknown }[] = [];
   #isOpen = true;
 
-  constructor(transaction: SqlTransaction) {
+  constructor(transaction: SqlTransaction, dialect: SqlDialect) {
     this.#transaction = transaction;
+    this.#dialect = dialect;
   }
 
   get native(): unknown {
@@ -43,16 +76,20 @@ class WorkTransaction implements SqlTx {
 
   query<R extends object = Row>(text: string, values?: readonly unknown[]): Promise<R[]> {
     this.#check();
-    if (ENDS_IT.test(text)) {
+    if (endsTransaction(text, this.#dialect)) {
       throw new TypeError(`the fence begins and ends the transaction: ${text}`);
     }
-    const answer = this.#transaction.query(text, values).then(({ rows }) => rows as R[]);
-    this.#pending.add(answer);
-    answer.then(
-      () => this.#pending.delete(answer),
-      // Kept: nobody may be awaiting it, and it must not be committed over.
+    const rows = this.#transaction.query(text, values).then((answer) => answer.rows as R[]);
+    const answer = new Answer<R[]>((resolve, reject) => void rows.then(resolve, reject));
+    const settled = rows.then(
       () => undefined,
+      (error: unknown) => {
+        this.#failed.push({ answer, error });
+        answer.silence();
+      },
     );
+    this.#pending.add(settled);
+    void settled.then(() => this.#pending.delete(settled));
     return answer;
   }
 
@@ -60,6 +97,8 @@ class WorkTransaction implements SqlTx {
   async end(): Promise<void> {
     this.#isOpen = false;
     await Promise.all(this.#pending);
+    const unheard = this.#failed.find(({ answer }) => !answer.isHeard);
+    if (unheard !== undefined) throw unheard.error;
   }
 
   /** Of no use from here on, whatever becomes of its statements. */
@@ -76,9 +115,9 @@ class WorkTransaction implements SqlTx {
 export async function runWork<R>(
   transaction: SqlTransaction,
   work: Work<SqlTx, R>,
-  backend: string,
+  backend: SqlDialect,
 ): Promise<R> {
-  const tx = new WorkTransaction(transaction);
+  const tx = new WorkTransaction(transaction, backend);
   let result: R;
   try {
     result = await work(tx);

@@ -3,6 +3,7 @@ import { parseDuration } from "../core/duration.js";
 import { ArgumentRangeError, ArgumentTypeError } from "../core/errors.js";
 import { checkObject } from "../core/options.js";
 import type { Runtime } from "../core/runtime.js";
+import { transactionTexts, type TransactionTexts } from "../dialects/mysql.js";
 import type { MysqlPool } from "../drivers/mysql/client.js";
 import type { MysqlDatabase } from "../drivers/mysql/database.js";
 import * as mysqlErrors from "../drivers/mysql/errors.js";
@@ -265,7 +266,8 @@ function overMysql(
   const parts: ServerParts<"mysql"> = {
     dialect: "mysql",
     runtime,
-    begin: (work, ms, limits) => database.begin(work, mysqlTexts(ms), limits),
+    begin: (work, ms, limits, isSetUp = false) =>
+      database.begin(work, { ...mysqlTexts(ms), isOne: !isSetUp }, limits),
     isContention,
     isDuplicate: (error) => errorNumber(error) === 1062,
     endsSession,
@@ -281,21 +283,12 @@ function overMysql(
 }
 
 /** Whole seconds is what MySQL counts these in; the statement's time is MariaDB's alone. */
-function mysqlTexts(ms: number) {
+function mysqlTexts(ms: number): TransactionTexts {
   const seconds = Math.max(1, Math.ceil(ms / 1_000));
-  return {
-    before: [
-      `SET @tenure_wait = @@SESSION.wait_timeout,
-        @tenure_lock = @@SESSION.innodb_lock_wait_timeout,
-        SESSION wait_timeout = ${seconds}, SESSION innodb_lock_wait_timeout = ${seconds}
-        /*M! , @tenure_statement = @@SESSION.max_statement_time,
-        SESSION max_statement_time = ${seconds} */`,
-      "SET TRANSACTION ISOLATION LEVEL READ COMMITTED",
-    ],
-    start: "START TRANSACTION",
-    after: [
-      `SET SESSION wait_timeout = @tenure_wait, SESSION innodb_lock_wait_timeout = @tenure_lock
-        /*M! , SESSION max_statement_time = @tenure_statement */`,
-    ],
-  };
+  return transactionTexts({
+    waitS: seconds,
+    statementS: seconds,
+    isolation: "READ-COMMITTED",
+    isReadOnly: false,
+  });
 }

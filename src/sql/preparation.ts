@@ -9,6 +9,8 @@ export interface UnpreparedStore {
   readonly dialect: Dialect;
   storeId: string;
   readonly run: Run<"promised">;
+  /** As `run`, for statements that make tables, with which MySQL commits what was before them. */
+  readonly setUp: Run<"promised">;
   /** Whether a failure says that the user may not make tables. */
   isForbidden(error: unknown): boolean;
   /** Reads the store's clock where it has to be anchored. */
@@ -56,7 +58,7 @@ export async function prepare(
 
 async function make(store: UnpreparedStore, plan: TablePlan, id: string): Promise<void> {
   try {
-    await store.run(`make the tables of ${plan.pattern}`, () =>
+    await store.setUp(`make the tables of ${plan.pattern}`, () =>
       makeTables(plan, store.dialect, id),
     );
   } catch (error) {

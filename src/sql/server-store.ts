@@ -32,12 +32,14 @@ export interface ServerParts<K extends ServerDialect> extends ServerFaults {
   readonly runtime: Pick<Runtime, "timers" | "random" | "clock">;
   /**
    * Runs `work` between BEGIN and COMMIT in READ COMMITTED, with time-outs of `ms` in the server
-   * for every wait; rolls back when it throws.
+   * for every wait; rolls back when it throws, and when it is another transaction by then than the
+   * one that was begun, unless the work is to set up tables.
    */
   begin<R>(
     work: (transaction: ServerTransaction) => Promise<R>,
     ms: number,
     limits: ServerLimits,
+    isSetUp?: boolean,
   ): Promise<R>;
   /**
    * Runs statements by themselves, in READ COMMITTED and with time-outs of `ms` in the server as
@@ -67,6 +69,7 @@ export class ServerStore<K extends ServerDialect> implements SqlStore<ServerDial
   /** Known once the tables are. */
   storeId = "";
   readonly run: Run<"promised">;
+  readonly setUp: Run<"promised">;
   readonly #parts: ServerParts<K>;
   readonly #timeoutMs: number;
   readonly #scripts: ServerScripts;
@@ -78,9 +81,10 @@ export class ServerStore<K extends ServerDialect> implements SqlStore<ServerDial
     this.#timeoutMs = timeoutMs;
     this.#scripts = new ServerScripts(parts, parts.dialect, schema);
     this.run = (during, make) => this.#run(during, make);
+    this.setUp = (during, make) => this.#run(during, make, true);
   }
 
-  #run<R>(during: string, make: () => Script<R>): Promise<R> {
+  #run<R>(during: string, make: () => Script<R>, isSetUp = false): Promise<R> {
     return this.#repeatedly(async () => {
       const script = make();
       let begun = script.next([]);
@@ -89,10 +93,11 @@ export class ServerStore<K extends ServerDialect> implements SqlStore<ServerDial
         begun = script.next(step instanceof Look ? [] : await this.#alone(during, step));
       }
       if (begun.done === true) return begun.value;
-      return await this.#transact(during, (transaction) => {
+      const step = (transaction: ServerTransaction): Promise<R> => {
         const ask: Ask = async (text, values) => (await transaction.query(text, values)).rows;
         return this.#scripts.run(during, ask, script, begun);
-      });
+      };
+      return await this.#transact(during, step, isSetUp);
     });
   }
 
@@ -178,6 +183,7 @@ export class ServerStore<K extends ServerDialect> implements SqlStore<ServerDial
   #transact<R>(
     during: string,
     step: (transaction: ServerTransaction) => Promise<R>,
+    isSetUp = false,
   ): Promise<R> {
     return this.#inTime(during, (time, progress) =>
       this.#parts.begin(
@@ -189,6 +195,7 @@ export class ServerStore<K extends ServerDialect> implements SqlStore<ServerDial
         },
         this.#timeoutMs,
         time.limits,
+        isSetUp,
       ),
     );
   }

@@ -1,5 +1,6 @@
 /** Transactions on a server: what work is given, and a caller's own as we use it. */
 import { ArgumentTypeError, UnavailableError } from "../core/errors.js";
+import { endsTransaction } from "../dialects/transaction-ends.js";
 import type { SqlRow, SqlRows } from "./script.js";
 import type { Dialect } from "./statement.js";
 
@@ -42,12 +43,6 @@ export type CallersServer =
   | { unsafe(text: string, values?: never[]): PromiseLike<unknown> }
   | RunSql;
 
-const ENDS_IT = /^\s*(BEGIN|START|COMMIT|END|ABORT|PREPARE\s+TRANSACTION|ROLLBACK(?!.*\bTO\b))\b/i;
-/** Statements with which MySQL commits what was done before them. */
-const COMMITS =
-  /^\s*(CREATE|ALTER|DROP|TRUNCATE|RENAME|LOCK|UNLOCK|GRANT|REVOKE|ANALYZE|OPTIMIZE)\b/i;
-const TEMPORARY = /^\s*(CREATE|DROP)\s+TEMPORARY\b/i;
-
 /** The transaction of one piece of work. */
 export class ServerWork implements ServerTx {
   readonly #transaction: ServerTransaction;
@@ -68,8 +63,7 @@ export class ServerWork implements ServerTx {
   }
 
   query<R extends object = SqlRow>(text: string, values?: readonly unknown[]): Promise<R[]> {
-    const commits = this.#dialect === "mysql" && COMMITS.test(text) && !TEMPORARY.test(text);
-    if (ENDS_IT.test(text) || commits) {
+    if (endsTransaction(text, this.#dialect)) {
       throw new TypeError(`the transaction begins and ends around the work: ${text}`);
     }
     this.#check();

@@ -47,6 +47,7 @@ export class SqliteStore implements SqlStore<"sqlite"> {
   storeId = "";
   #nowMs: NowMs | undefined;
   readonly run: Run<"promised">;
+  readonly setUp: Run<"promised">;
   readonly #parts: SqliteParts;
   readonly #timeoutMs: number;
   readonly #connection: SqliteConnection;
@@ -60,6 +61,7 @@ export class SqliteStore implements SqlStore<"sqlite"> {
     this.#connection = keepStatements(parts.connection);
     this.#rendering = { dialect: "sqlite", schema: undefined, nowMs: () => this.#nowMs!() };
     this.run = (during, make) => this.#run(during, make);
+    this.setUp = this.run;
   }
 
   async #run<R>(during: string, make: () => Script<R>): Promise<R> {

@@ -1,5 +1,6 @@
 /** Transactions on a SQLite connection: what work is given, and what runs scripts in them. */
 import { ArgumentTypeError } from "../core/errors.js";
+import { endsTransaction } from "../dialects/transaction-ends.js";
 import {
   drive,
   InsertNew,
@@ -60,8 +61,6 @@ export interface SqliteObject {
 /** An open transaction on SQLite: what work was given, or a database object that is in one. */
 export type CallersSqlite = SqliteTx | SqliteObject;
 
-const ENDS_IT = /^\s*(BEGIN|COMMIT|END|ROLLBACK(?!\s+(TRANSACTION\s+)?TO))\b/i;
-
 /** The transaction of one piece of work; of no use once it was ended. */
 export class SqliteWork implements SqliteTx {
   readonly #connection: SqliteConnection;
@@ -106,7 +105,7 @@ export class SqliteWork implements SqliteTx {
   }
 
   #checked(text: string): SqliteConnection {
-    if (ENDS_IT.test(text)) {
+    if (endsTransaction(text, "sqlite")) {
       throw new TypeError(`the transaction begins and ends around the work: ${text}`);
     }
     return this.connection;

@@ -19,6 +19,8 @@ export interface MysqlStatement {
 export interface CoreConnection {
   execute(statement: MysqlStatement, done: Done<unknown>): unknown;
   query(text: string, done: Done<unknown>): unknown;
+  /** Forgets a prepared statement, and says so to the server, which does not answer. */
+  unprepare(statement: MysqlStatement): unknown;
   on(event: string, listener: (error?: Error) => void): unknown;
   once(event: string, listener: (error?: Error) => void): unknown;
   end(done: () => void): void;

@@ -18,6 +18,11 @@ export type MysqlRow = Readonly<Record<string, unknown>>;
 export interface MysqlResult {
   /** Rows of the first result; none where there is no result. */
   readonly rows: readonly MysqlRow[];
+  /**
+   * Whether the session was in a transaction after each step of the statement; undefined where the
+   * library does not tell, which is for rows.
+   */
+  readonly isInTransaction?: boolean | undefined;
 }
 
 /** A connection of our own that nothing else uses. Statements run one after the other. */
@@ -50,9 +55,17 @@ const READING = {
   typeCast: true,
 } as const;
 
+/**
+ * How many statements a session keeps prepared. The library would keep 16,000 of each connection,
+ * about as many as the server allows all of its sessions together.
+ */
+const KEPT = 100;
+
 /** A connection of the library, and what is under way on it. */
 export class Session implements MysqlConnection {
   readonly #connection: CoreConnection;
+  /** Texts that are prepared, the one not used for longest first. */
+  readonly #prepared = new Set<string>();
   readonly #underWay = new Set<(error: Error) => void>();
   #isOpen = true;
 
@@ -68,7 +81,18 @@ export class Session implements MysqlConnection {
 
   query(text: string, values: readonly MysqlValue[] = []): Promise<MysqlResult> {
     const statement = { ...READING, sql: text, values: [...values] };
+    this.#keep(text);
     return this.#ask((done) => this.#connection.execute(statement, done));
+  }
+
+  /** Ends the preparation of what was not used for longest; that needs no answer. */
+  #keep(text: string): void {
+    this.#prepared.delete(text);
+    this.#prepared.add(text);
+    if (this.#prepared.size <= KEPT) return;
+    const [first] = this.#prepared;
+    this.#prepared.delete(first!);
+    this.#connection.unprepare({ ...READING, sql: first!, values: [] });
   }
 
   script(text: string): Promise<MysqlResult> {
@@ -99,7 +123,7 @@ export class Session implements MysqlConnection {
         this.#underWay.add(reject);
         const settle = (error: Error | null, answer: unknown): void => {
           this.#underWay.delete(reject);
-          if (error === null || error === undefined) resolve({ rows: rowsOf(answer) });
+          if (error === null || error === undefined) resolve(resultOf(answer));
           else reject(error);
         };
         send(settle);
@@ -118,8 +142,28 @@ export class Session implements MysqlConnection {
 }
 
 /** Rows of a query, or of a procedure's first query. */
-function rowsOf(answer: unknown): readonly MysqlRow[] {
-  if (!Array.isArray(answer)) return [];
-  const rows: unknown = Array.isArray(answer[0]) ? answer[0] : answer;
-  return rows as readonly MysqlRow[];
+function resultOf(answer: unknown): MysqlResult {
+  if (!Array.isArray(answer)) return { rows: [], isInTransaction: isInside([answer]) };
+  const isSeveral = answer.some((one) => Array.isArray(one) || statusOf(one) !== undefined);
+  if (!isSeveral) return { rows: answer as readonly MysqlRow[] };
+  const rows = answer.find((one) => Array.isArray(one)) as readonly MysqlRow[] | undefined;
+  return { rows: rows ?? [], isInTransaction: isInside(answer) };
+}
+
+/** Flag of an answer: https://dev.mysql.com/doc/dev/mysql-server/latest/mysql__com_8h.html */
+const IN_TRANSACTION = 1;
+
+function isInside(answers: readonly unknown[]): boolean | undefined {
+  const known = answers.map(statusOf).filter((status) => status !== undefined);
+  if (known.length === 0) return undefined;
+  return known.every((status) => (status & IN_TRANSACTION) !== 0);
+}
+
+/** What the server says of its session with an answer that is no rows. */
+function statusOf(answer: unknown): number | undefined {
+  if (typeof answer !== "object" || answer === null || Array.isArray(answer)) return undefined;
+  // A row may have a column of this name.
+  const { serverStatus, affectedRows } = answer as Readonly<Record<string, unknown>>;
+  if (typeof serverStatus !== "number" || typeof affectedRows !== "number") return undefined;
+  return serverStatus;
 }

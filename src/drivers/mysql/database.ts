@@ -1,9 +1,9 @@
 /** A pool of connections, and connections of our own beside it. */
-import { UnavailableError } from "../../core/errors.js";
 import type { CorePool, CorePoolConnection } from "./client.js";
 import { Session, type MysqlConnection, type MysqlLimits, type MysqlResult } from "./connection.js";
 import type { MysqlValue } from "./connection.js";
 import { errorNumber, explainMysql } from "./errors.js";
+import { reserve, sessionOf } from "./pooled.js";
 import {
   beginMysql,
   type MysqlTransaction,
@@ -64,42 +64,6 @@ async function withSession<R>(
     if (isBroken && session.isOpen) session.destroy();
     if (session.isOpen) connection.release();
   }
-}
-
-/** Listeners are added once to a connection, however often it is taken out of its pool. */
-const sessions = new WeakMap<CorePoolConnection, Session>();
-
-function sessionOf(connection: CorePoolConnection): Session {
-  const known = sessions.get(connection) ?? new Session(connection);
-  sessions.set(connection, known);
-  return known;
-}
-
-/** A free connection, no later than somebody has patience; one that comes later is given back. */
-function reserve(pool: CorePool, patience: AbortSignal | undefined): Promise<CorePoolConnection> {
-  return new Promise((resolve, reject) => {
-    let isOver = false;
-    const end = (): void => {
-      isOver = true;
-      reject(
-        new UnavailableError("the pool had no free connection in time: all are in use", {
-          backend: "mysql",
-        }),
-      );
-    };
-    if (patience?.aborted === true) {
-      end();
-      return;
-    }
-    patience?.addEventListener("abort", end, { once: true });
-    pool.getConnection((error, connection) => {
-      patience?.removeEventListener("abort", end);
-      if (error !== null && error !== undefined) {
-        reject(explainMysql(error, { during: "connect", backend: "mysql", unsent: true }));
-      } else if (isOver) connection.release();
-      else resolve(connection);
-    });
-  });
 }
 
 /** Connects a connection of our own, with the settings of a pool or a URL. */

@@ -1,8 +1,17 @@
-/** Transactions on a connection of a pool. */
-import { UnavailableError } from "../../core/errors.js";
-import type { CorePool, CorePoolConnection } from "./client.js";
-import { Session, type MysqlResult, type MysqlValue } from "./connection.js";
-import { explainMysql } from "./errors.js";
+/**
+ * Transactions on a connection of a pool.
+ *
+ * The server ends a transaction also when nobody said so: a deadlock rolls back all of it, not only
+ * the statement that is told of it, and many statements commit what was before them. What the work
+ * sends after that must not be committed by itself. So the session has autocommit off for the
+ * transaction's time: it is then in another transaction, which is never committed, since a
+ * savepoint that was set first is gone with the first one.
+ */
+import { OutcomeUnknownError, UnavailableError } from "../../core/errors.js";
+import type { CorePool } from "./client.js";
+import type { MysqlResult, MysqlValue, Session } from "./connection.js";
+import { errorNumber, isContention } from "./errors.js";
+import { reserve, sessionOf } from "./pooled.js";
 
 /** A transaction under way. */
 export interface MysqlTransaction {
@@ -11,13 +20,14 @@ export interface MysqlTransaction {
   query(text: string, values?: readonly unknown[]): Promise<MysqlResult>;
 }
 
-/** How a transaction begins and ends. */
+/** What is said around a transaction. */
 export interface MysqlTransactionTexts {
-  /** Statements before it, such as settings of the session. */
+  /** Statements before it, such as settings of the session: `autocommit = 0` is one of them. */
   readonly before: readonly string[];
-  readonly start: string;
   /** Statements after its end, however it ended: what puts the settings back. */
   readonly after: readonly string[];
+  /** Set to false for statements that are no transaction, such as those that make triggers. */
+  readonly isOne?: boolean;
 }
 
 /** When to give up. */
@@ -28,46 +38,38 @@ export interface MysqlTransactionLimits {
   readonly signal: AbortSignal;
 }
 
-/** Kinds of statements that MySQL does not prepare. They answer no rows. */
-const NOT_PREPARED =
-  /^\s*(CREATE|DROP|ALTER|LOCK|UNLOCK|USE|LOAD|SAVEPOINT|ROLLBACK|RELEASE|TRUNCATE)\b/i;
-
-/** Listeners are added once to a connection, however often it is taken out of its pool. */
-const sessions = new WeakMap<CorePoolConnection, Session>();
-
 /**
  * Runs `work` in a transaction, and rolls back when it throws. Where the connection may not be as
  * it was before, it is ended rather than given back.
+ *
+ * @throws What `work` throws. UnavailableError when the server has rolled the transaction back
+ *   inside the work; OutcomeUnknownError when it was ended there in another way.
  */
 export async function beginMysql<R>(
   pool: CorePool,
   work: (transaction: MysqlTransaction) => Promise<R>,
-  { before, start, after }: MysqlTransactionTexts,
+  { before, after, isOne = true }: MysqlTransactionTexts,
   { patience, signal }: MysqlTransactionLimits,
 ): Promise<R> {
   const connection = await reserve(pool, patience);
-  const session = sessions.get(connection) ?? new Session(connection);
-  sessions.set(connection, session);
+  const session = sessionOf(connection);
   const cutOff = (): void => session.destroy();
   signal.addEventListener("abort", cutOff, { once: true });
   let isClean = false;
+  let underWay: UnderWay | undefined;
   try {
     for (const text of before) await session.script(text);
-    await session.script(start);
-    const result = await work({
-      native: connection,
-      query: (text, values = []) =>
-        NOT_PREPARED.test(text)
-          ? session.script(text)
-          : session.query(text, values as readonly MysqlValue[]),
-    });
+    if (isOne) underWay = await UnderWay.start(session, connection);
+    const result = await work(underWay ?? { native: connection, query: queryOn(session) });
+    await underWay?.mustGoOn();
     await session.script("COMMIT");
     // What was committed stays so, whatever becomes of the settings.
     isClean = await succeed(session, after);
     return result;
   } catch (error) {
+    const told = await underWay?.toldOf(error);
     isClean = session.isOpen && (await succeed(session, ["ROLLBACK", ...after]));
-    throw error;
+    throw told ?? error;
   } finally {
     signal.removeEventListener("abort", cutOff);
     if (!isClean && session.isOpen) session.destroy();
@@ -84,26 +86,115 @@ async function succeed(session: Session, texts: readonly string[]): Promise<bool
   }
 }
 
-/** A free connection, no later than somebody has patience; one that comes later is given back. */
-function reserve(pool: CorePool, patience: AbortSignal): Promise<CorePoolConnection> {
-  return new Promise((resolve, reject) => {
-    let isOver = false;
-    const end = (): void => {
-      isOver = true;
-      reject(
-        new UnavailableError("the pool had no free connection in time: all are in use", {
-          backend: "mysql",
-        }),
-      );
-    };
-    patience.addEventListener("abort", end, { once: true });
-    pool.getConnection((error, connection) => {
-      patience.removeEventListener("abort", end);
-      if (error !== null && error !== undefined) {
-        reject(explainMysql(error, { during: "connect", backend: "mysql", unsent: true }));
-      } else if (isOver) connection.release();
-      else resolve(connection);
-    });
-  });
+/** Kinds of statements that MySQL does not prepare. They answer no rows. */
+const NOT_PREPARED =
+  /^\s*(CREATE|DROP|ALTER|LOCK|UNLOCK|USE|LOAD|SAVEPOINT|ROLLBACK|RELEASE|TRUNCATE)\b/i;
+
+function queryOn(session: Session): MysqlTransaction["query"] {
+  return (text, values = []) =>
+    NOT_PREPARED.test(text)
+      ? session.script(text)
+      : session.query(text, values as readonly MysqlValue[]);
 }
 
+/** There is no such savepoint. */
+const GONE = 1305;
+const DEADLOCK = 1213;
+/** What cannot commit, whatever is inside: neither functions nor triggers may. */
+const NEVER_COMMITS =
+  /^\s*(SELECT|INSERT|UPDATE|DELETE|REPLACE|WITH|SAVEPOINT|RELEASE|ROLLBACK|SHOW|EXPLAIN|\()/i;
+
+let count = 0;
+
+/** A transaction that has begun, and what is known of its end. */
+class UnderWay implements MysqlTransaction {
+  readonly #session: Session;
+  readonly #connection: unknown;
+  readonly #query: MysqlTransaction["query"];
+  readonly #savepoint = `tenure_transaction_${(count += 1)}`;
+  /** Whether something may have been committed that nobody saw. */
+  #isWatched = true;
+  #wasSeenInside = false;
+  /** What the server rolled back for. */
+  #conflict: Error | undefined;
+  /** What the work is told from the transaction's end on. */
+  #end: Error | undefined;
+
+  static async start(session: Session, connection: unknown): Promise<UnderWay> {
+    const underWay = new UnderWay(session, connection);
+    await session.script(`SAVEPOINT ${underWay.#savepoint}`);
+    return underWay;
+  }
+
+  private constructor(session: Session, connection: unknown) {
+    this.#session = session;
+    this.#connection = connection;
+    this.#query = queryOn(session);
+  }
+
+  get native(): unknown {
+    this.#isWatched = false;
+    return this.#connection;
+  }
+
+  async query(text: string, values?: readonly unknown[]): Promise<MysqlResult> {
+    if (this.#end !== undefined) throw this.#end;
+    let result: MysqlResult;
+    try {
+      result = await this.#query(text, values);
+    } catch (error) {
+      if (isContention(error)) this.#conflict ??= error as Error;
+      if (errorNumber(error) === DEADLOCK) this.#end ??= this.#error();
+      throw error;
+    }
+    const { isInTransaction } = result;
+    if (isInTransaction === false && this.#wasSeenInside) {
+      this.#end ??= this.#error(text);
+      throw this.#end;
+    }
+    if (isInTransaction === true) this.#wasSeenInside = true;
+    if (!NEVER_COMMITS.test(text)) this.#isWatched = false;
+    return result;
+  }
+
+  /** @throws When it is not the transaction any more that was begun. */
+  async mustGoOn(): Promise<void> {
+    try {
+      await this.#session.script(`RELEASE SAVEPOINT ${this.#savepoint}`);
+    } catch (error) {
+      if (errorNumber(error) !== GONE) throw error;
+      throw (this.#end ??= this.#error());
+    }
+  }
+
+  /** What is to be told instead of what the work threw, which says that nothing is left of it. */
+  async toldOf(error: unknown): Promise<Error | undefined> {
+    if (this.#end === undefined && this.#session.isOpen) {
+      await this.mustGoOn().catch(() => undefined);
+    }
+    const end = this.#end;
+    if (end === error || !(end instanceof OutcomeUnknownError)) return undefined;
+    // A conflict that was let through is what ended it.
+    if (isConflict(error)) return undefined;
+    return new OutcomeUnknownError(end.message, { backend: "mysql", cause: error });
+  }
+
+  #error(text?: string): Error {
+    const cause = this.#conflict;
+    if (cause !== undefined && this.#isWatched) {
+      const message = `the server rolled all of it back inside the work: ${cause.message}`;
+      return new UnavailableError(message, { backend: "mysql", cause });
+    }
+    const by = text === undefined ? "" : ` (by ${text.trim().slice(0, 100)})`;
+    const message = `the transaction was ended inside the work${by}: a part of it may be committed`;
+    return new OutcomeUnknownError(message, {
+      backend: "mysql",
+      ...(cause === undefined ? {} : { cause }),
+    });
+  }
+}
+
+/** Errors of query builders carry the server's inside. */
+function isConflict(error: unknown): boolean {
+  return isContention(error) || (error instanceof Error && isConflict(error.cause));
+}

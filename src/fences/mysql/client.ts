@@ -3,11 +3,12 @@ import type { FenceRuntime } from "../contract.js";
 import type { SqlFaults } from "../sql-transactions.js";
 import type { SqlTransaction } from "../sql-work.js";
 
-/** How a transaction begins and ends. */
+/** What is said around a transaction. */
 export interface Texts {
   readonly before: readonly string[];
-  readonly start: string;
   readonly after: readonly string[];
+  /** Set to false for statements that are no transaction. */
+  readonly isOne?: boolean;
 }
 
 /** Where transactions run. */

@@ -48,8 +48,7 @@ export class Setup {
     const { database, faults, runtime } = this.#parts;
     const cut = new AbortController();
     const timer = runtime.timers.after(WITHIN_MS, () => cut.abort());
-    // The transaction around them is over with the first of them, and nothing else is in it.
-    const texts = { before: [], start: "DO 0", after: [] };
+    const texts = { before: [], after: [], isOne: false };
     try {
       return await database.begin(step, texts, { patience: cut.signal, signal: cut.signal });
     } catch (error) {

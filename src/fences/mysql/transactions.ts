@@ -4,25 +4,12 @@
  * MariaDB, a statement that takes longer. These are whole seconds, one at least. The session's own
  * settings are put back.
  */
-import type { SqlTransaction } from "../sql-work.js";
 import { Transactions, type Mode } from "../sql-transactions.js";
+import { transactionTexts } from "../../dialects/mysql.js";
 import type { MysqlParts, Texts } from "./client.js";
 import { PROOF } from "./schema.js";
 
-const ISOLATION: Readonly<Record<Mode, string>> = {
-  write: "SET TRANSACTION ISOLATION LEVEL READ COMMITTED",
-  read: "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
-};
-const START: Readonly<Record<Mode, string>> = {
-  write: "START TRANSACTION",
-  read: "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
-};
-
-/** Statements that commit what was done before them. */
-const COMMITS = /^\s*(CREATE|ALTER|DROP|TRUNCATE|RENAME|LOCK|UNLOCK|GRANT|REVOKE|ANALYZE|OPTIMIZE)\b/i;
-const TEMPORARY = /^\s*(CREATE|DROP)\s+TEMPORARY\b/i;
-
-/** Settings for a transaction of so many milliseconds, and what puts the old ones back. */
+/** Settings for so many milliseconds of a caller's transaction, and what puts the old ones back. */
 export function settingsFor(ms: number): { readonly set: string; readonly reset: string } {
   const seconds = Math.max(1, Math.floor(ms / 1_000));
   return {
@@ -35,19 +22,15 @@ export function settingsFor(ms: number): { readonly set: string; readonly reset:
 }
 
 function textsFor(mode: Mode, ms: number): Texts {
-  const { set, reset } = settingsFor(ms);
-  const seconds = (Math.max(1, ms) / 1_000).toFixed(3);
-  return {
-    // A comment to MySQL, which has no such setting.
-    before: [
-      `${set}, ${PROOF} = UUID()
-        /*M! , @tenure_fence_statement = @@SESSION.max_statement_time,
-        SESSION max_statement_time = ${seconds} */`,
-      ISOLATION[mode],
-    ],
-    start: START[mode],
-    after: [`${reset} /*M! , SESSION max_statement_time = @tenure_fence_statement */`],
-  };
+  return transactionTexts({
+    waitS: Math.max(1, Math.floor(ms / 1_000)),
+    statementS: Math.max(1, ms) / 1_000,
+    // Reads see one state, the one in which they saw the mark.
+    isolation: mode === "write" ? "READ-COMMITTED" : "REPEATABLE-READ",
+    isReadOnly: mode === "read",
+    set: `${PROOF} = UUID()`,
+    reset: `${PROOF} = NULL`,
+  });
 }
 
 /** The transactions of one fence. */
@@ -60,19 +43,6 @@ export function mysqlTransactions(
     timers,
     faults,
     transactionMs,
-    begin: (mode, ms, limits, work) =>
-      database.begin((transaction) => work(careful(transaction)), textsFor(mode, ms), limits),
+    begin: (mode, ms, limits, work) => database.begin(work, textsFor(mode, ms), limits),
   });
-}
-
-function careful(transaction: SqlTransaction): SqlTransaction {
-  return {
-    native: transaction.native,
-    query: async (text, values) => {
-      if (COMMITS.test(text) && !TEMPORARY.test(text)) {
-        throw new TypeError(`this statement would end the transaction: ${text}`);
-      }
-      return await transaction.query(text, values);
-    },
-  };
 }

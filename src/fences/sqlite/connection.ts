@@ -1,5 +1,6 @@
 /** The part of a SQLite driver that the fence uses, and the part of it that work is given. */
 import type { TenureError } from "../../core/errors.js";
+import { endsTransaction } from "../../dialects/transaction-ends.js";
 import type { FenceRuntime } from "../contract.js";
 
 /** What can be bound. Whole numbers are bound as integers. */
@@ -74,8 +75,6 @@ export interface SqliteTx extends SqliteReadTx {
   run(sql: string, ...values: Value[]): Changes;
 }
 
-const ENDS_IT = /^\s*(BEGIN|COMMIT|END|ROLLBACK(?!\s+(TRANSACTION\s+)?TO))\b/i;
-
 const KEPT = 100;
 
 /**
@@ -106,7 +105,9 @@ export function keepStatements(connection: Connection): Connection {
 export function transactionOf(connection: Connection, isOpen: () => boolean): SqliteTx {
   const check = (sql: string): void => {
     if (!isOpen()) throw new TypeError("this transaction has ended");
-    if (ENDS_IT.test(sql)) throw new TypeError(`the fence begins and ends the transaction: ${sql}`);
+    if (endsTransaction(sql, "sqlite")) {
+      throw new TypeError(`the fence begins and ends the transaction: ${sql}`);
+    }
     // SQLite ends a transaction by itself on a full disk; what follows would stand alone.
     if (!connection.inTransaction) throw new TypeError("SQLite has ended this transaction");
   };
