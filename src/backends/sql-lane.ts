@@ -26,6 +26,8 @@ export class Lane<V, C extends OwnConnection<V>> {
   /** Does something with the connection. */
   async use<R>(call: Call, work: (connection: C) => Promise<R>): Promise<R> {
     const connection = await this.#ready();
+    // Nothing is sent for a call that ended while the connection was being made.
+    call.signal.throwIfAborted();
     this.#underWay++;
     // The next renewal must not queue behind a server that does not answer.
     const giveUp = (): void => connection.destroy();

@@ -248,7 +248,8 @@ class Place implements Ticket {
         resolve();
       };
       const timer = this.#parts.store.runtime.timers.after(PAUSE_MS, done);
-      signal.addEventListener("abort", done);
+      if (signal.aborted) done();
+      else signal.addEventListener("abort", done);
     });
   }
 }

@@ -95,6 +95,7 @@ export function postgresAdvisoryBackend(options: PostgresAdvisoryBackendOptions)
     const giveUp = (): void => connection.destroy();
     call.signal.addEventListener("abort", giveUp, { once: true });
     try {
+      call.signal.throwIfAborted();
       const [row] = (await connection.query("SELECT pg_backend_pid() AS pid")).rows;
       checkDirect(connection, Number(row!["pid"]));
       found = await options.prepare(connection, planFor(schema, migrate));

@@ -33,6 +33,7 @@ export class Sessions {
     const giveUp = (): void => connection.destroy();
     call.signal.addEventListener("abort", giveUp, { once: true });
     try {
+      call.signal.throwIfAborted();
       const { rows } = await connection.query(
         `SELECT pg_backend_pid() AS pid, set_config('idle_session_timeout', $1, false)`,
         [String(ttlMs)],

@@ -16,7 +16,7 @@ import {
 } from "./connection.js";
 import { explainPostgres, sqlState } from "./errors.js";
 import type { KeptSession } from "./kept.js";
-import { withinPatience } from "./patience.js";
+import { noneFree, withinPatience } from "./patience.js";
 
 /** What is used of a client beyond what callers must bring. */
 interface FullClient extends Omit<PgClient, "query"> {
@@ -199,6 +199,10 @@ async function withClient<R>(
   work: (client: FullClient) => Promise<R>,
 ): Promise<R> {
   const { client, release } = await reserve(pool, patience);
+  if (signal?.aborted === true) {
+    release(false);
+    throw noneFree();
+  }
   const cutOff = (): void => release(true);
   signal?.addEventListener("abort", cutOff, { once: true });
   let isBroken = false;

@@ -86,7 +86,7 @@ export async function runSql(
   const cancel = (): void => void query.cancel();
   patience?.addEventListener("abort", withdraw, { once: true });
   signal?.addEventListener("abort", cancel, { once: true });
-  if (patience?.aborted === true) withdraw();
+  if (patience?.aborted === true || signal?.aborted === true) withdraw();
   try {
     return resultOf(await query);
   } catch (error) {
