@@ -11,7 +11,13 @@
  * its own number + 1, which is refused when anyone armed in between.
  *
  * If the answer to that arming is lost too, the mark tells: a re-arming starts its write numbers at
- * a random place, and is recognised by it. Nobody else's arming of that number starts there.
+ * a random place, beyond all that are counted from 0, and is recognised by it: nobody else's arming
+ * of that number has been there. A refusal shows the mark as well, and may be of a copy: (1) the
+ * re-arming is late, or its reply is lost and the client library sends it again; (2) it is applied;
+ * (3) the one sent after it is refused, by its own mark. That is no other's arming, either.
+ *
+ * So with a write: its number is its handle's alone. One that is refused since the mark has just
+ * this number was applied before, by a copy, and what its work returned is lost.
  */
 import {
   ArgumentTypeError,
@@ -47,6 +53,7 @@ interface Rearming {
   sent: boolean;
 }
 
+/** Re-armings start from here to twice as far: no handle writes so often. */
 const RANDOM_STARTS = 2 ** 31;
 
 export class Handle<Tx, Read, S extends OnStale> implements ArmedHandle<Tx, Read, S> {
@@ -138,14 +145,20 @@ export class Handle<Tx, Read, S extends OnStale> implements ArmedHandle<Tx, Read
   ): Promise<Ran<Awaited<R>>> {
     const watch = watchWork(work, this.#shared.store.work === "sync");
     try {
-      return await submit(watch.run);
+      const ran = await submit(watch.run);
+      if (ran.accepted || ran.why !== "repeated" || ran.record?.n !== request.n) return ran;
+      throw new OutcomeUnknownError(
+        `${request.op} of ${JSON.stringify(this.resource)}: it was applied, and its reply was lost`,
+        { backend: this.#shared.store.kind, lock: this.scope.name },
+      );
     } catch (error) {
       if (watch.threw(error) || this.#isDefinite(error)) throw error;
       const context = { cause: error, backend: this.#shared.store.kind, lock: this.scope.name };
       const message = `${request.op} of ${JSON.stringify(this.resource)}: ${show(error)}`;
       // A read has no effect that could have happened.
       if (request.op === "read") throw new UnavailableError(message, context);
-      const n = 1 + Math.floor(this.#shared.runtime.random.uniform() * RANDOM_STARTS);
+      const place = 1 + this.#shared.runtime.random.uniform();
+      const n = Math.floor(place * RANDOM_STARTS);
       this.#unsure = { arm: this.#arm + 1, n, sent: false };
       if (error instanceof OutcomeUnknownError) throw error;
       throw new OutcomeUnknownError(message, context);
@@ -160,7 +173,8 @@ export class Handle<Tx, Read, S extends OnStale> implements ArmedHandle<Tx, Read
       const request = this.#request("arm", next.n, next.arm);
       next.sent = true;
       const verdict = await this.#beforeTheWork(this.#shared.store.arm(request, this.#armer));
-      if (!verdict.accepted) throw refuse(this.#shared, request, verdict);
+      const isOwn = verdict.accepted || this.#isArmedBy(next, verdict.record);
+      if (!isOwn) throw refuse(this.#shared, request, verdict);
       throwIfAborted(this.#armer);
     }
     this.#arm = next.arm;
@@ -169,8 +183,12 @@ export class Handle<Tx, Read, S extends OnStale> implements ArmedHandle<Tx, Read
   }
 
   async #isApplied(next: Rearming): Promise<boolean> {
-    const seen = await this.#beforeTheWork(this.#shared.store.load(this.resource, this.#armer));
-    return isOf(seen, this.#armer) && seen.arm === next.arm && seen.n === next.n;
+    const load = this.#shared.store.load(this.resource, this.#armer);
+    return this.#isArmedBy(next, await this.#beforeTheWork(load));
+  }
+
+  #isArmedBy({ arm, n }: Rearming, record: MarkRecord | null): boolean {
+    return isOf(record, this.#armer) && record.arm === arm && record.n === n;
   }
 
   /** Whether an error of the store says for certain that nothing was applied. */

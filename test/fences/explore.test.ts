@@ -18,10 +18,21 @@ function without(...rules: readonly (keyof Rules)[]): Rules {
 }
 
 describe("the fence protocol, in every order of events", () => {
-  it.each(Object.entries(worlds))("loses no update: %s", (_, tasks) => {
-    const { lost, states } = explore(tasks, ALL_RULES, { duplicates: 1, timeouts: 2 });
+  it.each(Object.entries(worlds))("loses no update, and never refuses who armed last: %s", (_, tasks) => {
+    const { lost, refused, states } = explore(tasks, ALL_RULES, { duplicates: 1, timeouts: 2 });
+    expect(refused).toBeNull();
     expect(lost).toBeNull();
     expect(states).toBeGreaterThan(400);
+  });
+
+  it("refuses who armed last without knowing its own copy, by its own mark", () => {
+    const rules = without("knowOwnCopy");
+    const { lost, refused } = explore([old], rules, { duplicates: 1, timeouts: 1 });
+    expect(lost).toBeNull();
+    expect(refused?.slice(-2)).toEqual([
+      "arm 2/10 of 0 arrives: accepted, no answer",
+      "arm 2/10 of 0 arrives: refused",
+    ]);
   });
 
   it("first-write-hole: without arming, a write lands between a read and the first write", () => {

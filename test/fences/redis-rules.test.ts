@@ -1,5 +1,5 @@
 import { Cluster, Redis } from "ioredis";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import {
   NotArmedError,
   OutcomeUnknownError,
@@ -21,6 +21,7 @@ import { createRedisFence, redisStore, type RedisFence } from "../../src/fences/
 import { lowKey, markKey } from "../../src/fences/redis/keys.js";
 import { redisFence } from "../../src/fences/redis/open.js";
 import type { RedisTx } from "../../src/fences/redis/transaction.js";
+import { faultProxy } from "../../src/testing/fault-proxy.js";
 import { describeOn } from "../servers/find.js";
 import {
   disposeAll,
@@ -247,6 +248,38 @@ describeOn(redisProgram, "redis fence", () => {
       const late = stale.write((tx) => tx.call("SET", tx.key("v"), "stale"));
       await expect(late).rejects.toThrow(StaleTokenError);
       expect(await newest.read((tx) => tx.call("GET", tx.key("v")))).toBe("newer");
+    }
+  });
+
+  it("takes a write and a re-arming that ioredis sent again for its own", async () => {
+    const proxy = await faultProxy({ port: server.port });
+    const resending = new Redis(proxy.port, { retryStrategy: () => 20 });
+    resending.on("error", () => undefined);
+    // The reply is lost with the connection, and what it was for is sent again over the next one.
+    const withoutReply = async <T>(isApplied: () => Promise<boolean>, step: () => Promise<T>) => {
+      proxy.silence("reply");
+      const outcome = step().catch((thrown: unknown) => thrown);
+      await vi.waitUntil(isApplied, { timeout: 30_000 });
+      await proxy.heal();
+      return outcome;
+    };
+    try {
+      const handle = await redisFence(resending).arm(bearer(1n), "resent");
+      const add = (): Promise<unknown> => handle.write((tx) => tx.call("INCR", tx.key("v")));
+      // From here on the server knows the scripts, and the first sending of each is applied.
+      expect(await add()).toBe(1);
+      const isAt = async (arm: number, n: number): Promise<boolean> => {
+        const mark = await fence.mark("resent");
+        return mark?.arm === arm && mark.n >= n;
+      };
+      const unknown = await withoutReply(() => isAt(1, 2), add);
+      expect(unknown).toBeInstanceOf(OutcomeUnknownError);
+      expect(await withoutReply(() => isAt(2, 0), add)).toBe(3);
+      expect(handle.arm).toBe(2);
+      expect(await add()).toBe(4);
+    } finally {
+      resending.disconnect();
+      await proxy.close();
     }
   });
 

@@ -144,6 +144,15 @@ export function ruleSuite<Tx, Read>(bench: OpenBench<Tx, Read>): void {
       expect(await value()).toBe(2);
     });
 
+    it("tells of a write that was sent twice that it was applied, not that it was refused", async () => {
+      const { arm, value, wire: cable } = await bench();
+      const a = await arm(34n);
+      cable.fault("write", "twice");
+      await expect(a.put(2)).rejects.toThrow(OutcomeUnknownError);
+      expect(await value()).toBe(2);
+      expect(await a.add(1)).toBe(3);
+    });
+
     it("does not let a failed write hold up the next", async () => {
       const { arm, value } = await bench();
       const a = await arm(34n);
@@ -217,6 +226,47 @@ export function ruleSuite<Tx, Read>(bench: OpenBench<Tx, Read>): void {
         expect(await value()).toBe(4);
       },
     );
+
+    it("takes a re-arming that was sent twice for its own", async () => {
+      const { arm, value, wire: cable } = await bench();
+      const a = await arm(34n);
+      cable.fault("write", "reply");
+      await expect(a.put(1)).rejects.toThrow(OutcomeUnknownError);
+      cable.fault("arm", "twice");
+      expect(await a.add(1)).toBe(2);
+      expect(a.handle.arm).toBe(2);
+      expect(await a.add(1)).toBe(3);
+      expect(await value()).toBe(3);
+    });
+
+    it("takes a re-arming that lands late, before its repeat, for its own", async () => {
+      const { arm, value, wire: cable } = await bench();
+      const a = await arm(34n);
+      cable.fault("write", "reply");
+      await expect(a.put(1)).rejects.toThrow(OutcomeUnknownError);
+      cable.fault("arm", "late");
+      await expect(a.add(1)).rejects.toThrow(UnavailableError);
+      cable.fault("arm", "behind");
+      expect(await a.add(1)).toBe(2);
+      await cable.deliver();
+      expect(await a.add(1)).toBe(3);
+      expect(await value()).toBe(3);
+    });
+
+    it("takes no other task's arming of the same number for its own", async () => {
+      const { arm, fence, wire: cable } = await bench();
+      const first = await arm(34n, "a");
+      cable.fault("arm", "late");
+      const second = fence.arm(bearer(34n, { holder: "a" }), "r");
+      await expect(second).rejects.toThrow(OutcomeUnknownError);
+      cable.fault("write", "lose");
+      await expect(first.put(1)).rejects.toThrow(OutcomeUnknownError);
+      // The other task's arming lands just before, and each has number 2.
+      cable.fault("arm", "behind");
+      await expect(first.put(1)).rejects.toThrow(SupersededError);
+      await expect(first.get()).rejects.toThrow(SupersededError);
+      expect(await fence.mark("r")).toMatchObject({ arm: 2, n: 0 });
+    });
 
     it("does not mistake a newer task's arming for its own lost one", async () => {
       const { arm, wire: cable } = await bench();

@@ -2,8 +2,11 @@ import { OutcomeUnknownError, UnavailableError } from "../../src/core/errors.js"
 import type { FenceCall, FenceStore, Ran, Work } from "../../src/fences/contract.js";
 import type { FenceRequest, Verdict } from "../../src/fences/decide.js";
 
-/** What the wire does to one request: `lose` the request, the `reply`, or hold it back (`late`). */
-export type Fault = "lose" | "reply" | "late" | "unavailable";
+/**
+ * What the wire does to one request: `lose` the request, the `reply`, or hold it back (`late`);
+ * `twice` delivers it again for its reply, `behind` first what was held back.
+ */
+export type Fault = "lose" | "reply" | "late" | "unavailable" | "twice" | "behind";
 
 /** A bad network between handles and their store. */
 export interface Wire<Tx, Read> {
@@ -22,11 +25,17 @@ export function wire<Tx, Read>(store: FenceStore<Tx, Read>): Wire<Tx, Read> {
   const held: (() => Promise<unknown>)[] = [];
   const sent: FenceRequest[] = [];
 
+  const deliver = async (): Promise<void> => {
+    for (const step of held) await step();
+  };
+
   async function send<T>(request: FenceRequest, step: () => Promise<T>): Promise<T> {
     sent.push(request);
     const index = faults.findIndex(({ op }) => op === request.op);
     const fault = index < 0 ? undefined : faults.splice(index, 1)[0]?.fault;
-    if (fault === undefined) return await step();
+    if (fault === "twice") await step();
+    if (fault === "behind") await deliver();
+    if (fault === undefined || fault === "twice" || fault === "behind") return await step();
     if (fault === "unavailable") throw new UnavailableError("the wire is cut");
     if (fault === "late") held.push(step);
     if (fault === "reply") await step();
@@ -36,9 +45,7 @@ export function wire<Tx, Read>(store: FenceStore<Tx, Read>): Wire<Tx, Read> {
   return {
     sent,
     fault: (op, fault) => faults.push({ op, fault }),
-    deliver: async () => {
-      for (const step of held) await step();
-    },
+    deliver,
     store: {
       kind: store.kind,
       work: store.work,

@@ -65,11 +65,7 @@ export function createRedisFence<S extends OnStale = "reject">(
 ): RedisFence<S> {
   const prefix = checkPrefix(options.prefix ?? DEFAULT_PREFIX);
   const store = redisStore(parts, prefix);
-  const fence = createFence<RedisTx, RedisTx, S>(
-    { ...store, write: (...args) => store.write(...args).then((ran) => checkOwn(args[0], ran)) },
-    parts.runtime,
-    options,
-  );
+  const fence = createFence<RedisTx, RedisTx, S>(store, parts.runtime, options);
   return {
     arm: (bearer, resource) => fence.arm(bearer, resource),
     armAll: (bearer, resources) => fence.armAll(bearer, resources),
@@ -212,17 +208,6 @@ export function redisStore(
       }
     },
   };
-}
-
-/**
- * A handle numbers its writes, so its newest number comes back only when a client library has sent
- * the write again after a lost reply: it was applied, by the first copy.
- */
-function checkOwn<R>(request: FenceRequest, ran: Ran<R>): Ran<R> {
-  if (ran.accepted || ran.why !== "repeated" || ran.record?.n !== request.n) return ran;
-  throw new OutcomeUnknownError("the write was applied, and its reply was lost", {
-    backend: "redis",
-  });
 }
 
 function refused(

@@ -4,7 +4,7 @@
  *
  * A task arms, reads, and writes twice what it makes of the value it knows. Whenever a write is
  * accepted, the value must be the one that its writer knew (or that very write, sent again): else
- * somebody's update is lost.
+ * somebody's update is lost. And the task that armed last is never refused.
  */
 import { decide, type FenceRequest, type MarkRecord } from "../../fences/decide.js";
 
@@ -21,6 +21,8 @@ export interface Rules {
   readonly rearm: boolean;
   /** Arming again proposes the task's own number + 1, and so never ends a newer task. */
   readonly rearmBehindOwn: boolean;
+  /** A refused re-arming is accepted after all where the mark shows that a copy of it was. */
+  readonly knowOwnCopy: boolean;
 }
 
 export const ALL_RULES: Rules = {
@@ -30,6 +32,7 @@ export const ALL_RULES: Rules = {
   numberedWrites: true,
   rearm: true,
   rearmBehindOwn: true,
+  knowOwnCopy: true,
 };
 
 /** One task: the grant it works under. */
@@ -79,14 +82,19 @@ interface State {
 
 const WRITES = 2;
 const SCOPE = { storeId: "s", name: "l" };
-type Step = readonly [label: string, next: State, lost?: boolean];
+type Step = readonly [label: string, next: State, wrong?: "lost" | "refused" | undefined];
 
-/** The steps to a lost update, or null, and how many states there were. */
-export function explore(
-  tasks: readonly Task[],
-  rules: Rules,
-  limits: Limits,
-): { readonly lost: readonly string[] | null; readonly states: number } {
+/** What was found, and in how many states; no further than the first lost update. */
+export interface Explored {
+  /** The steps to a lost update, or null. */
+  readonly lost: readonly string[] | null;
+  /** The steps to a refusal of the task that armed last, or null. */
+  readonly refused: readonly string[] | null;
+  readonly states: number;
+}
+
+/** Goes every way that there is, the shorter ones first. */
+export function explore(tasks: readonly Task[], rules: Rules, limits: Limits): Explored {
   const first: State = {
     mark: null,
     value: "v0",
@@ -107,11 +115,13 @@ export function explore(
   };
   let wave: [string, State][] = [[JSON.stringify(first), first]];
   came.set(wave[0]![0], ["", ""]);
+  let refused: readonly string[] | null = null;
   while (wave.length > 0) {
     const next: [string, State][] = [];
     for (const [key, state] of wave) {
-      for (const [label, reached, lost] of steps(state, tasks, rules)) {
-        if (lost === true) return { lost: path(key, label), states: came.size };
+      for (const [label, reached, wrong] of steps(state, tasks, rules)) {
+        if (wrong === "lost") return { lost: path(key, label), refused, states: came.size };
+        if (wrong === "refused") refused ??= path(key, label);
         const after = prune(reached, tasks, rules);
         const afterKey = JSON.stringify(after);
         if (came.has(afterKey)) continue;
@@ -121,7 +131,7 @@ export function explore(
     }
     wave = next;
   }
-  return { lost: null, states: came.size };
+  return { lost: null, refused, states: came.size };
 }
 
 function* steps(state: State, tasks: readonly Task[], rules: Rules): Generator<Step> {
@@ -206,11 +216,14 @@ function* delivers(
     : op === "read"
       ? used
       : { ...used, mark: { task, arm, n }, ...(op === "write" ? { value: message.value } : {}) };
-  const lost = judged && op === "write" && !known;
+  const lost = judged && op === "write" && !known ? "lost" : undefined;
   const label = `${op} ${arm}/${n} of ${task} arrives: ${judged ? "accepted" : "refused"}`;
   // Without an answer the task still waits, and may give up.
   if (judged) yield [`${label}, no answer`, unanswered(effect, message), lost];
-  if (message.awaited) yield [label, onAnswer(effect, message, judged), lost];
+  if (!message.awaited) return;
+  const after = onAnswer(effect, message, judged, tasks, rules);
+  const isEnded = !judged && after.tasks[task]!.phase === "done";
+  yield [label, after, isEnded && state.mark?.task === task ? "refused" : lost];
 }
 
 function unanswered(state: State, message: Message): State {
@@ -225,10 +238,15 @@ function isSame(a: Message, b: Message): boolean {
   return a.task === b.task && a.op === b.op && a.arm === b.arm && a.n === b.n && a.base === b.base;
 }
 
-/** Drops what cannot matter any more: a mark only grows, so what it refuses it refuses for ever. */
+/**
+ * Drops what cannot matter any more: a mark only grows, so what it refuses it refuses for ever, and
+ * a refusal tells nobody anything new but whom it could mislead: who waits to be armed again.
+ */
 function prune(state: State, tasks: readonly Task[], rules: Rules): State {
   const messages = state.messages.filter((message) => {
-    if (message.awaited && !message.delivered) return true;
+    const { phase } = state.tasks[message.task]!;
+    const misleads = state.duplicates > 0 && phase === "rearm";
+    if (message.awaited && (!message.delivered || misleads)) return true;
     if (message.op === "read" || (message.delivered && state.duplicates === 0)) return false;
     return judge(state, message, tasks, rules);
   });
@@ -236,10 +254,27 @@ function prune(state: State, tasks: readonly Task[], rules: Rules): State {
   return { ...state, messages: messages.sort((a, b) => (order(a) < order(b) ? -1 : 1)) };
 }
 
-function onAnswer(state: State, message: Message, accepted: boolean): State {
+function onAnswer(
+  before: State,
+  message: Message,
+  judged: boolean,
+  tasks: readonly Task[],
+  rules: Rules,
+): State {
   const { task: index, op } = message;
+  // A copy that is equal to it is awaited no more, either.
+  const state = unawaited(before, index);
+  const { mark } = state;
   const task = state.tasks[index]!;
-  if (!accepted) return withTask(state, index, { phase: "done", waiting: false });
+  const isGrants = mark !== null && sameGrant(tasks, mark.task, index);
+  const isCopy = isGrants && mark.arm === message.arm && mark.n === message.n;
+  const accepted = judged || (task.phase === "rearm" && isCopy && rules.knowOwnCopy);
+  if (!accepted) {
+    // One that is refused as superseded looks again; a write that was applied before is unknown.
+    const [again, unknown] = [task.phase === "arm" && isGrants, op === "write" && isCopy];
+    const phase = again ? "arm" : unknown && rules.rearm ? "rearm" : "done";
+    return withTask(state, index, { phase, waiting: false });
+  }
   if (op === "read") {
     const made = task.made + 1;
     return withTask(state, index, { phase: "write", known: state.value, made, waiting: false });
@@ -254,11 +289,16 @@ function onAnswer(state: State, message: Message, accepted: boolean): State {
   return withTask(state, index, { phase, known: message.value, writes, made, waiting: false });
 }
 
+/** Without anything that this task waits for. */
+function unawaited(state: State, index: number): State {
+  const messages = state.messages.map((one) =>
+    one.task === index ? { ...one, awaited: false } : one,
+  );
+  return { ...state, messages };
+}
+
 function onTimeout(before: State, index: number, rules: Rules): State {
-  const state = {
-    ...before,
-    messages: before.messages.map((one) => (one.task === index ? { ...one, awaited: false } : one)),
-  };
+  const state = unawaited(before, index);
   const sent = before.messages.find((one) => one.awaited && one.task === index);
   if (sent?.op !== "write") return withTask(state, index, { waiting: false });
   // Reads again under the old arming, where the rule is taken away.
