@@ -1,8 +1,8 @@
 /**
  * Exit codes of the command, apart from the child's own and 128 + signal.
  *
- * 64, 69 and 75 are those of `sysexits.h`; 126 and 127 are a shell's; 79 is the first number that
- * neither uses.
+ * 64, 69, 74 and 75 are those of `sysexits.h`; 126 and 127 are a shell's; 79 is the first number
+ * that neither uses.
  */
 export const EXIT = {
   ok: 0,
@@ -20,6 +20,8 @@ export const EXIT = {
   unavailable: 69,
   /** A fault of the command itself. */
   internal: 70,
+  /** The result could not be written to stdout. */
+  unwritten: 74,
   /** Somebody else holds the name. */
   notAcquired: 75,
   /** The lease was lost, or that token does not hold. */

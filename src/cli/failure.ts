@@ -4,7 +4,7 @@ import type { CallerMistake } from "../core/errors.js";
 import { RefusedError } from "./acquire.js";
 import { UsageError } from "./arguments.js";
 import { EXIT, signalExit } from "./exit-codes.js";
-import { say, sayJson } from "./output.js";
+import { OutputError, say, sayJson } from "./output.js";
 import { InterruptError } from "./signals.js";
 
 /** Options of the library by the flag that gives them. */
@@ -31,6 +31,7 @@ export function exitFor(error: unknown): number {
   if (error instanceof InterruptError) return signalExit(error.number);
   if (error instanceof RefusedError) return EXIT.notAcquired;
   if (error instanceof LeaseLostError) return EXIT.lost;
+  if (error instanceof OutputError) return EXIT.unwritten;
   if (isMissingLibrary(error)) return EXIT.usage;
   if (isUnavailable(error)) return EXIT.unavailable;
   // What is refused beyond these is a store that cannot promise what was asked of it.

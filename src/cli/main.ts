@@ -5,7 +5,7 @@ import type { Command } from "./command.js";
 import { EXIT } from "./exit-codes.js";
 import { exitFor, tellFailure } from "./failure.js";
 import { likeliest } from "./nearest.js";
-import { print } from "./output.js";
+import { flushed, OutputError, print, whenUnwritten } from "./output.js";
 
 const HELP = `Work that must be done by one process at a time.
 
@@ -100,12 +100,17 @@ async function version(): Promise<number> {
   return EXIT.ok;
 }
 
-// A reader that has seen enough (`tenure ls | head -1`) is no failure.
-process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-  process.exit(error.code === "EPIPE" ? EXIT.ok : EXIT.internal);
+whenUnwritten((error) => {
+  // A reader that has seen enough (`tenure ls | head -1`) is no failure.
+  if (error.code === "EPIPE") process.exit(EXIT.ok);
+  const failure = new OutputError("the result could not be written to stdout", error);
+  tellFailure(failure, beforeDashes(process.argv).includes("--json"));
+  process.exit(exitFor(failure));
 });
 
 // Nobody reads what is said: the child, and the code that tells how it ended, matter more.
 process.stderr.on("error", () => undefined);
 
-process.exit(await main(process.argv.slice(2)));
+const exitCode = await main(process.argv.slice(2));
+await flushed();
+process.exit(exitCode);

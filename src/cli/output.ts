@@ -1,10 +1,84 @@
 /** What the command prints: results to stdout, its own words to stderr. */
+import { fstatSync, readSync, statSync, writeSync } from "node:fs";
 import type { Held } from "../core/backend.js";
 import type { Inspection } from "../core/inspection.js";
 
+/** A result could not be written to stdout: its disk is full, say, or its reader has left. */
+export class OutputError extends Error {
+  constructor(message: string, cause?: NodeJS.ErrnoException) {
+    super(message, { cause });
+    this.name = "OutputError";
+  }
+}
+
+let last: Promise<NodeJS.ErrnoException | undefined> = Promise.resolve(undefined);
+let onUnwritten: (error: NodeJS.ErrnoException) => void = () => undefined;
+
+/** Calls `end` when {@link print} could not write, and {@link printed} is not in use. */
+export function whenUnwritten(end: (error: NodeJS.ErrnoException) => void): void {
+  onUnwritten = end;
+  // Told by the callback of the write; without a listener it is thrown besides.
+  process.stdout.on("error", () => undefined);
+}
+
 /** Prints a result. */
 export function print(text: string): void {
-  process.stdout.write(`${text}\n`);
+  last = put(text, (error) => onUnwritten(error));
+}
+
+/** Resolves when all that was printed is written, or could not be. */
+export async function flushed(): Promise<void> {
+  await last;
+}
+
+/** Prints a result that must arrive; answers why it did not. */
+export function printed(text: string): Promise<NodeJS.ErrnoException | undefined> {
+  return put(text, () => undefined);
+}
+
+function put(
+  text: string,
+  failed: (error: NodeJS.ErrnoException) => void,
+): Promise<NodeJS.ErrnoException | undefined> {
+  return new Promise((resolve) => {
+    write(`${text}\n`, (error) => {
+      if (error) failed(error);
+      resolve(error ?? undefined);
+    });
+  });
+}
+
+/** On a disk that is almost full, Node's stream takes a part of a text for the whole of it. */
+function write(text: string, done: (error?: Error | null) => void): void {
+  if (!fstatSync(1).isFile()) {
+    process.stdout.write(text, done);
+    return;
+  }
+  const bytes = Buffer.from(text, "utf8");
+  try {
+    for (let at = 0; at < bytes.length; ) at += writeSync(1, bytes, at);
+  } catch (error) {
+    done(error as Error);
+    return;
+  }
+  done();
+}
+
+/**
+ * Whether stdout was closed when this process began (`>&-`). Node opens /dev/null in its place, for
+ * reading, too, as a shell does not for `> /dev/null`. So does a Node that starts a child with
+ * `stdio: "ignore"`: the two cannot be told apart.
+ */
+export function isStdoutClosed(): boolean {
+  try {
+    const nothing = statSync("/dev/null");
+    const out = fstatSync(1);
+    if (!out.isCharacterDevice() || out.rdev !== nothing.rdev) return false;
+    return readSync(1, new Uint8Array(1)) === 0;
+  } catch {
+    // It cannot be read: somebody opened it for writing. Or the system has no such file.
+    return false;
+  }
 }
 
 /** Says something to the person who looks. */
@@ -22,7 +96,8 @@ export function sayJson(value: unknown): void {
   process.stderr.write(`${toJson(value)}\n`);
 }
 
-function toJson(value: unknown): string {
+/** One line of JSON, as {@link printJson} prints it. */
+export function toJson(value: unknown): string {
   return JSON.stringify(value, (_key, inner: unknown) =>
     typeof inner === "bigint" ? inner.toString() : inner,
   );

@@ -1,5 +1,11 @@
+import { existsSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { Sandbox } from "./cli-process.js";
+
+/** A device whose disk is always full, which Linux has. */
+const hasFull = existsSync("/dev/full");
+/** Descriptor 4 is a pipe whose reader has left. */
+const PIPE = "mkfifo pipe && exec 3<>pipe 4>pipe 3>&- || exit 90;";
 
 describe("acquire, renew, check and release", () => {
   it("go together in a shell script", async () => {
@@ -46,6 +52,30 @@ describe("acquire, renew, check and release", () => {
     const refused = await box.tenure(["acquire", "a", "-n", "--json"]);
     expect(refused).toMatchObject({ code: 75, stdout: "" });
     expect(JSON.parse(refused.stderr)).toMatchObject({ exitCode: 75, held: { token } });
+  });
+
+  it.runIf(hasFull).each([
+    ["a full disk", "> /dev/full"],
+    ["a full disk, as JSON", "--json > /dev/full"],
+    ["a pipe without a reader", ">&4"],
+  ])("leave no lease of which nobody has learned: %s", async (_, output) => {
+    await using box = new Sandbox();
+    const ended = box.shell(`${PIPE} $tenure acquire a ${output}`);
+    expect(ended).toMatchObject({ code: 74, stdout: "" });
+    expect(ended.stderr).toMatch(/not be written to stdout, and was given back.*E(NOSPC|PIPE)/);
+    expect(ended.stderr.startsWith("{")).toBe(output.includes("--json"));
+    expect(await box.show("a")).toMatchObject({ held: false });
+  });
+
+  it("take no lease when stdout is closed; the null device is not", async () => {
+    await using box = new Sandbox();
+    expect(box.shell("$tenure acquire a >&-")).toMatchObject({
+      code: 74,
+      stderr: expect.stringContaining("stdout is closed"),
+    });
+    expect(await box.show("a")).toMatchObject({ held: false });
+    expect(box.shell("$tenure acquire a > /dev/null")).toMatchObject({ code: 0, stderr: "" });
+    expect(await box.show("a")).toMatchObject({ held: true });
   });
 
   it("set the time left and never add to it", async () => {
@@ -99,5 +129,29 @@ describe("ls, show and break", () => {
     await using box = new Sandbox();
     await box.tenure(["acquire", "a", "--ttl", "1m"]);
     expect(box.shell("$tenure ls | true").stderr).toBe("");
+    const gone = box.shell(`${PIPE} for verb in ls "show a" --version; do $tenure $verb >&4; done`);
+    expect(gone).toMatchObject({ code: 0, stderr: "" });
+  });
+
+  it("say so when only the beginning of it could be", async () => {
+    await using box = new Sandbox();
+    const ended = box.shell("ulimit -f 1; $tenure --help > part");
+    expect(ended).toMatchObject({ code: 74, stderr: expect.stringContaining("EFBIG") });
+    expect(box.lines("part")[0]).toContain("one process at a time");
+  });
+
+  it.runIf(hasFull)("say that their result could not be written", async () => {
+    await using box = new Sandbox();
+    await box.tenure(["acquire", "a", "--ttl", "1m"]);
+    for (const verb of [
+      ...["ls", "ls --json", "show a", "show nobody", "check a --token 1 --json", "lab list"],
+      ...["break a --token 1 --reason x --json", "--version", "--help", "acquire --help"],
+      ...["elect a --observe", "migrate --print --backend postgres", "partitions a"],
+    ]) {
+      const ended = box.shell(`$tenure ${verb} > /dev/full`);
+      expect(ended, verb).toMatchObject({ code: 74, stdout: "" });
+      expect(ended.stderr, verb).toMatch(/result could not be written to stdout.*ENOSPC/);
+      expect(ended.stderr.startsWith("{"), verb).toBe(verb.includes("--json"));
+    }
   });
 });
