@@ -1,5 +1,11 @@
 /** Names and texts in SQL for Postgres, and how every script of ours for it begins. */
-import { ArgumentRangeError, ArgumentTypeError } from "../core/errors.js";
+import {
+  ArgumentRangeError,
+  ArgumentTypeError,
+  OutcomeUnknownError,
+  UnavailableError,
+  type TenureError,
+} from "../core/errors.js";
 import { utf8Bytes } from "../core/names.js";
 
 /** Schema for tables where none is named. */
@@ -75,3 +81,43 @@ BEGIN
 END
 $tenure$;`;
 }
+
+/** What is said around a transaction, so that no other than the one that was begun is committed. */
+export interface TransactionGuard {
+  readonly first: string;
+  readonly last: string;
+  readonly end: "COMMIT" | "ROLLBACK";
+  readonly reset: string;
+  told(error: unknown): TenureError | undefined;
+}
+
+const ENDED = "tenure: the transaction was ended inside the work";
+
+/**
+ * A setting that ends with the transaction, and a statement that fails without it. A read sets its
+ * session to be read-only, for whatever comes after an end that nobody asked for; its own end, a
+ * ROLLBACK, takes that back.
+ */
+export function transactionGuard(mode: "write" | "read"): TransactionGuard {
+  const mark = "SET LOCAL tenure.transaction = 'begun'";
+  return {
+    first: mode === "write" ? mark : `${mark}; SET SESSION default_transaction_read_only = on`,
+    last: `SELECT CAST(CASE current_setting('tenure.transaction', true) WHEN 'begun' THEN '1'
+      ELSE '${ENDED}' END AS integer)`,
+    end: mode === "write" ? "COMMIT" : "ROLLBACK",
+    reset: mode === "write" ? "SELECT 1" : "RESET default_transaction_read_only",
+    told: (error) => {
+      const { code, message } = (error ?? {}) as { code?: unknown; message?: unknown };
+      if (code === IN_FAILED_TRANSACTION) {
+        const text = "a statement in the transaction failed: all of it was rolled back";
+        return new UnavailableError(text, { backend: "postgres", cause: error });
+      }
+      if (code !== INVALID_TEXT || !String(message).includes(ENDED)) return undefined;
+      const text = `${ENDED.slice("tenure: ".length)}: a part of it may be committed`;
+      return new OutcomeUnknownError(text, { backend: "postgres" });
+    },
+  };
+}
+
+const IN_FAILED_TRANSACTION = "25P02";
+const INVALID_TEXT = "22P02";

@@ -4,6 +4,7 @@ import { ArgumentRangeError, ArgumentTypeError } from "../core/errors.js";
 import { checkObject } from "../core/options.js";
 import type { Runtime } from "../core/runtime.js";
 import { transactionTexts, type TransactionTexts } from "../dialects/mysql.js";
+import { transactionGuard } from "../dialects/postgres.js";
 import type { MysqlPool } from "../drivers/mysql/client.js";
 import type { MysqlDatabase } from "../drivers/mysql/database.js";
 import * as mysqlErrors from "../drivers/mysql/errors.js";
@@ -232,7 +233,7 @@ function overPostgres(
         const query = (text: string, values?: readonly unknown[]) =>
           transaction.query(text, values as readonly string[] | undefined);
         return await work({ native: transaction.native, query });
-      }, limits),
+      }, { ...limits, guard: transactionGuard("write") }),
     // One message, which the server takes for one transaction, and answers once.
     alone: (statements, ms, limits) =>
       database.onSession((session) => runKept(session, postgresSettings(ms), statements), limits),

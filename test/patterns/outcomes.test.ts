@@ -38,6 +38,18 @@ async function behindProxy(store: Store, spot: Spot): Promise<[Inbox<any>, Fault
   return [(await spot.open(open, { timeout: "5s" })) as Inbox<any>, proxy];
 }
 
+/** On MySQL the server is asked first whether the transaction is still there. */
+function beforeCommit({ native }: { native: any }, run: () => void): void {
+  const { query } = native;
+  native.query = (text: string, ...more: unknown[]): unknown => {
+    if (text === "COMMIT") {
+      native.query = query;
+      run();
+    }
+    return query.call(native, text, ...more);
+  };
+}
+
 const SERVERS = ["pg", "mysql"] as const;
 
 onStores(
@@ -54,12 +66,16 @@ onStores(
         const held = promise();
         const told = i.once(direction, "c", async (tx: any) => {
           await effect(tx);
-          proxy.hold(direction);
-          held.resolve();
+          const hold = (): void => {
+            proxy.hold(direction);
+            held.resolve();
+          };
+          if (store.dialect === "mysql") beforeCommit(tx, hold);
+          else hold();
         });
         const unknown = expect(told).rejects.toThrow(OutcomeUnknownError);
         await held.come;
-        // What follows the work until COMMIT is written needs no answer: one turn of the loop.
+        // On Postgres what follows the work until COMMIT is written needs no answer: one turn.
         await new Promise(setImmediate);
         if (applied) {
           await eventually("the commit", async () => ((await effects()) > before ? true : null));

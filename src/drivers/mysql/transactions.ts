@@ -162,7 +162,11 @@ class UnderWay implements MysqlTransaction {
     try {
       await this.#session.script(`RELEASE SAVEPOINT ${this.#savepoint}`);
     } catch (error) {
-      if (errorNumber(error) !== GONE) throw error;
+      if (errorNumber(error) !== GONE) {
+        const why = error instanceof Error ? error.message : String(error);
+        const message = `the transaction was broken off before COMMIT: ${why}`;
+        throw new UnavailableError(message, { backend: "mysql", cause: error });
+      }
       throw (this.#end ??= this.#error());
     }
   }

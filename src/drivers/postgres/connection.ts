@@ -1,5 +1,5 @@
 /** One connection to a Postgres server, whatever the client library. */
-import { UnavailableError } from "../../core/errors.js";
+import { OutcomeUnknownError, UnavailableError, type TenureError } from "../../core/errors.js";
 
 /**
  * What is bound to a parameter. 64-bit integers travel as text, both ways: a statement casts
@@ -52,6 +52,25 @@ export interface PostgresLimits {
   readonly patience?: Abortable;
   /** Aborted when nobody waits for the answer any more: what runs is cancelled, or cut off. */
   readonly signal?: Abortable;
+}
+
+/** What is said around a transaction, so that no other than the one that was begun is committed. */
+export interface PostgresGuard {
+  /** First in it. */
+  readonly first: string;
+  /** Last in it: fails where it is another transaction by then, or none. */
+  readonly last: string;
+  /** What ends it: what only reads has nothing to commit. */
+  readonly end: "COMMIT" | "ROLLBACK";
+  /** What puts the session back where it was ended inside the work. */
+  readonly reset: string;
+  /** What the failure of `last` says; undefined for other errors. */
+  told(error: unknown): TenureError | undefined;
+}
+
+/** How a transaction is begun and ended. */
+export interface PostgresBeginning extends PostgresLimits {
+  readonly guard?: PostgresGuard;
 }
 
 /** How one statement is run. */
@@ -155,4 +174,9 @@ export function resultOf(answer: unknown): PostgresResult {
 /** A result of `postgres` is an array itself, with its command beside the rows. */
 function isSeveral(answer: unknown): answer is readonly unknown[] {
   return Array.isArray(answer) && !("command" in answer);
+}
+
+/** What is told where the work threw, which says that nothing of it is left. */
+export function endedInside({ message }: TenureError, cause: unknown): OutcomeUnknownError {
+  return new OutcomeUnknownError(message, { backend: "postgres", cause });
 }

@@ -2,6 +2,7 @@
 import { OutcomeUnknownError } from "../../core/errors.js";
 import { knownPostgres } from "./client.js";
 import type {
+  PostgresBeginning,
   PostgresConnection,
   PostgresLimits,
   PostgresResult,
@@ -30,7 +31,7 @@ export interface PostgresDatabase {
   /** Runs `work` between BEGIN and COMMIT, on a connection of the pool; see `transact`. */
   begin<R>(
     work: (transaction: PostgresTransaction) => Promise<R>,
-    limits: PostgresLimits,
+    beginning: PostgresBeginning,
   ): Promise<R>;
   /** A connection of our own, beside the pool and not counted by it. */
   readonly connect: () => Promise<PostgresConnection>;

@@ -1,12 +1,14 @@
 /** Connections through `pg`. */
 import { createHash } from "node:crypto";
-import { TenureError, UnavailableError } from "../../core/errors.js";
+import { OutcomeUnknownError, TenureError, UnavailableError } from "../../core/errors.js";
 import { machineTimers } from "../../platform/clocks.js";
 import type { PgClient, PgPool } from "./client.js";
 import {
+  endedInside,
   OwnConnection,
   resultOf,
   type Abortable,
+  type PostgresBeginning,
   type PostgresConnection,
   type PostgresLimits,
   type PostgresResult,
@@ -167,26 +169,55 @@ export async function onPgSession<R>(
   });
 }
 
-/** A transaction; rolled back when `work` throws. */
+/**
+ * A transaction; rolled back when `work` throws.
+ *
+ * @throws OutcomeUnknownError with a guard, when it was ended inside the work.
+ */
 export async function beginPg<R>(
   pool: PgPool,
   work: (transaction: PostgresTransaction) => Promise<R>,
-  limits: PostgresLimits,
+  { guard, ...limits }: PostgresBeginning,
 ): Promise<R> {
   return withClient(pool, limits, async (client) => {
-    await ask(client, "BEGIN", undefined);
+    const script = (text: string): Promise<unknown> => ask(client, text, undefined);
+    const rollBack = async (): Promise<void> => {
+      await script("ROLLBACK").catch(() => destroy(client));
+    };
+    const toldOf = async (error: unknown): Promise<TenureError | undefined> => {
+      await rollBack();
+      return guard?.told(error);
+    };
     let result: R;
+    try {
+      await script(guard === undefined ? "BEGIN" : `BEGIN; ${guard.first}`);
+    } catch (error) {
+      await rollBack();
+      throw error;
+    }
     try {
       result = await work({
         native: client,
         query: async (text, values) => resultOf(await ask(client, text, values)),
       });
     } catch (error) {
-      await ask(client, "ROLLBACK", undefined).catch(() => destroy(client));
+      if (guard === undefined) await rollBack();
+      else {
+        const told = await script(`${guard.last}; ROLLBACK`).then(() => undefined, toldOf);
+        if (told instanceof OutcomeUnknownError) throw endedInside(told, error);
+      }
       throw error;
     }
+    const end = guard === undefined ? "COMMIT" : `${guard.last}; ${guard.end}`;
+    let answer: unknown;
+    try {
+      answer = await script(end);
+    } catch (error) {
+      throw (await toldOf(error)) ?? error;
+    }
     // Where a statement failed and the work went on, the answer is ROLLBACK, and no error.
-    if (resultOf(await ask(client, "COMMIT", undefined)).command !== "ROLLBACK") return result;
+    const { command } = resultOf(answer);
+    if (command !== "ROLLBACK" || guard?.end === "ROLLBACK") return result;
     throw new UnavailableError("a statement in the transaction failed: all of it was rolled back", {
       backend: "postgres",
     });
@@ -212,6 +243,8 @@ async function withClient<R>(
     // After an error of the server the connection goes on, unless it ended it.
     const { severity } = error as { severity?: unknown };
     isBroken = severity === undefined ? !(error instanceof TenureError) : severity !== "ERROR";
+    // It may still be set for a transaction that was ended inside the work.
+    isBroken ||= error instanceof OutcomeUnknownError;
     throw error;
   } finally {
     signal?.removeEventListener("abort", cutOff);

@@ -1,11 +1,13 @@
 /** Connections through `postgres`, whose instances are pools that connect again by themselves. */
-import { UnavailableError } from "../../core/errors.js";
+import { OutcomeUnknownError, TenureError, UnavailableError } from "../../core/errors.js";
 import type { PostgresSql } from "./client.js";
 import {
+  endedInside,
   OwnConnection,
   resultOf,
+  type PostgresBeginning,
   type PostgresConnection,
-  type PostgresLimits,
+  type PostgresGuard,
   type PostgresResult,
   type PostgresRunning,
   type PostgresTransaction,
@@ -108,7 +110,7 @@ export async function runSql(
 export function beginSql<R>(
   pool: PostgresSql,
   work: (transaction: PostgresTransaction) => Promise<R>,
-  { patience }: PostgresLimits,
+  { patience, guard }: PostgresBeginning,
 ): Promise<R> {
   return new Promise<R>((resolve, reject) => {
     let isOver = false;
@@ -126,17 +128,54 @@ export function beginSql<R>(
       if (isOver) throw new UnavailableError("the transaction came too late");
       const unlessOver = <V>(value: V): V | Promise<never> => (isOver ? never() : value);
       try {
-        return await unlessOver(await work(transactionOn(tx, () => isOver)));
+        // Sent before what follows, which fails as well when it does.
+        if (guard !== undefined) silently(tx.unsafe(guard.first));
+        const result = await unlessOver(await work(transactionOn(tx, () => isOver)));
+        if (guard === undefined) return result;
+        await unlessOver(await mustGoOn(tx, guard));
+        if (guard.end === "COMMIT") return result;
+        throw new Read(result);
       } catch (error) {
         if (isOver) await never();
-        throw error;
+        const isTold = error instanceof Read || error instanceof TenureError;
+        if (guard === undefined || isTold) throw error;
+        const told = await unlessOver(await mustGoOn(tx, guard).catch((end: unknown) => end));
+        throw told instanceof OutcomeUnknownError ? endedInside(told, error) : error;
       }
     });
     begun.then(
       (result) => end(() => resolve(result as R)),
-      (error: unknown) => end(() => reject(error)),
+      (error: unknown) =>
+        end(() => (error instanceof Read ? resolve(error.result as R) : reject(error))),
     );
   });
+}
+
+/** What only read is rolled back by throwing. */
+class Read extends Error {
+  readonly result: unknown;
+
+  constructor(result: unknown) {
+    super("rolled back");
+    this.result = result;
+  }
+}
+
+/** @throws When it is not the transaction any more that was begun. */
+async function mustGoOn(tx: FullSql, guard: PostgresGuard): Promise<void> {
+  try {
+    await tx.unsafe(guard.last);
+  } catch (error) {
+    const told = guard.told(error);
+    // The library keeps the connection, which may still be set for what was ended.
+    if (told instanceof OutcomeUnknownError) await tx.unsafe(`ROLLBACK; ${guard.reset}`);
+    throw told ?? error;
+  }
+}
+
+function silently(query: SqlQuery): void {
+  query.execute();
+  query.then(undefined, () => undefined);
 }
 
 const never = (): Promise<never> => new Promise(() => undefined);

@@ -1,14 +1,17 @@
 /** The part of a Postgres driver that the fence uses. */
+import type { TransactionGuard } from "../../dialects/postgres.js";
 import type { FenceRuntime } from "../contract.js";
 import type { SqlFaults } from "../sql-transactions.js";
 import type { SqlTransaction } from "../sql-work.js";
 
-/** When to give up. */
+/** When to give up, and how to end it. */
 export interface Limits {
   /** Aborted when no connection was free for too long: nothing was sent then. */
   readonly patience: AbortSignal;
   /** Aborted when nobody waits any more: the connection is cut off where that can be done. */
   readonly signal: AbortSignal;
+  /** What is said first and last in it. */
+  readonly guard: TransactionGuard;
 }
 
 /** Where transactions run. */

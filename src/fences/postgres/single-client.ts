@@ -1,5 +1,6 @@
 /** Transactions on a single client of `pg`, which may also be somebody's own. */
-import { UnavailableError } from "../../core/errors.js";
+import { OutcomeUnknownError, UnavailableError } from "../../core/errors.js";
+import type { TransactionGuard } from "../../dialects/postgres.js";
 import type { Row, SqlTransaction } from "../sql-work.js";
 import type { Database, Limits } from "./client.js";
 
@@ -16,7 +17,7 @@ export function singleClient(client: SingleClient): Database {
   let tail: Promise<unknown> = Promise.resolve();
   return {
     begin(work, limits) {
-      const turn = inTurn(tail, limits).then(() => begin(client, work));
+      const turn = inTurn(tail, limits).then(() => begin(client, work, limits.guard));
       tail = Promise.allSettled([tail, turn]);
       return turn;
     },
@@ -38,10 +39,15 @@ async function inTurn(tail: Promise<unknown>, { patience }: Limits): Promise<voi
 async function begin<R>(
   client: SingleClient,
   work: (transaction: SqlTransaction) => Promise<R>,
+  guard: TransactionGuard,
 ): Promise<R> {
-  const query = async (text: string, values?: readonly unknown[]) => {
-    const answer = await client.query(values === undefined ? text : { text, values: [...values] });
-    return { rows: rowsOf(answer), command: (answer as { command?: unknown }).command };
+  const query = async (text: string, values?: readonly unknown[]) => ({
+    rows: rowsOf(
+      await client.query(values === undefined ? text : { text, values: [...values] }),
+    ),
+  });
+  const rollBack = async (): Promise<void> => {
+    await query("ROLLBACK").catch(() => undefined);
   };
   const { rows: [row] } = await query(IS_FREE);
   if (row?.["free"] !== true) {
@@ -50,19 +56,32 @@ async function begin<R>(
       { backend: "postgres", retryable: false },
     );
   }
-  await query("BEGIN");
+  const toldOf = async (error: unknown): Promise<Error | undefined> => {
+    await rollBack();
+    const told = guard.told(error);
+    if (told instanceof OutcomeUnknownError) await query(guard.reset);
+    return told;
+  };
   let result: R;
+  try {
+    await query(`BEGIN; ${guard.first}`);
+  } catch (error) {
+    await rollBack();
+    throw error;
+  }
   try {
     result = await work({ native: client, query });
   } catch (error) {
-    await query("ROLLBACK").catch(() => undefined);
-    throw error;
+    const told = await query(`${guard.last}; ROLLBACK`).then(() => undefined, toldOf);
+    if (!(told instanceof OutcomeUnknownError)) throw error;
+    throw new OutcomeUnknownError(told.message, { backend: "postgres", cause: error });
   }
-  const { command } = await query("COMMIT");
-  if (command !== "ROLLBACK") return result;
-  throw new UnavailableError("a statement in the transaction failed: all of it was rolled back", {
-    backend: "postgres",
-  });
+  try {
+    await query(`${guard.last}; ${guard.end}`);
+  } catch (error) {
+    throw (await toldOf(error)) ?? error;
+  }
+  return result;
 }
 
 function rowsOf(answer: unknown): readonly Row[] {

@@ -4,6 +4,7 @@
  * holder that is frozen between two statements blocks its successor for its time at most, counted
  * from the end of its last statement; one that is frozen while a statement runs, for twice that.
  */
+import { transactionGuard } from "../../dialects/postgres.js";
 import { Transactions, type Mode } from "../sql-transactions.js";
 import type { PostgresParts } from "./client.js";
 
@@ -30,6 +31,6 @@ export function postgresTransactions(
           SET LOCAL lock_timeout = ${ms};
           SET LOCAL idle_in_transaction_session_timeout = ${ms}`);
         return await work(transaction);
-      }, limits),
+      }, { ...limits, guard: transactionGuard(mode) }),
   });
 }

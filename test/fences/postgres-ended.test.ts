@@ -1,0 +1,143 @@
+/** Transactions that are ended inside the work: what can be undone is, and the rest is told. */
+import pg from "pg";
+import postgres from "postgres";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { OutcomeUnknownError, UnavailableError } from "../../src/core/errors.js";
+import { postgresFence, type PostgresFence, type SqlTx } from "../../src/fences/postgres/open.js";
+import { describeOn } from "../servers/find.js";
+import { postgresProgram, startPostgres, type PostgresServer } from "../servers/postgres.js";
+import { bearer } from "./bearers.js";
+
+type Run = (text: string) => Promise<unknown>;
+
+describeOn(postgresProgram, "a transaction of the Postgres fence, ended inside the work", () => {
+  let server: PostgresServer;
+  beforeAll(async () => void (server = await startPostgres()));
+  afterAll(() => server.dispose());
+
+  describe.each(["pool", "postgres", "client"] as const)("through %s", (library) => {
+    let fence: PostgresFence;
+    let session: Run;
+    let close: () => Promise<unknown>;
+
+    beforeEach(async () => {
+      await server.query("DROP SCHEMA IF EXISTS tenure CASCADE; DROP TABLE IF EXISTS pot");
+      await server.query("CREATE TABLE pot (id int PRIMARY KEY, v text)");
+      await server.query("INSERT INTO pot VALUES (1, '-'), (2, '-')");
+      const settings = { connectionString: server.url, max: 1 };
+      if (library === "pool") {
+        const pool = new pg.Pool(settings);
+        [fence, close, session] = [postgresFence(pool), () => pool.end(), (t) => pool.query(t)];
+      } else if (library === "client") {
+        const client = new pg.Client(settings);
+        await client.connect();
+        [fence, close] = [postgresFence(client), () => client.end()];
+        session = (text) => client.query(text);
+      } else {
+        const sql = postgres(server.url, { max: 1, onnotice: () => undefined });
+        [fence, close, session] = [postgresFence(sql), () => sql.end(), (t) => sql.unsafe(t)];
+      }
+    });
+    afterEach(() => close());
+
+    const pots = async (): Promise<unknown[]> =>
+      (await server.query<{ v: string }>("SELECT v FROM pot ORDER BY id")).map(({ v }) => v);
+    const native = ({ native: own }: SqlTx): Run => (text) => {
+      const { unsafe, query } = own as { unsafe?: Run; query: Run };
+      return (unsafe ?? query).call(own, text);
+    };
+    /** The session writes as before. */
+    async function checkSession(): Promise<void> {
+      await session("UPDATE pot SET v = 'free' WHERE id = 2");
+      expect(await pots()).toContain("free");
+    }
+
+    it.each([
+      "/* x */ COMMIT", "/* x /* y */ */ COMMIT", "-- x\nCOMMIT", ";COMMIT", "SELECT 1; COMMIT",
+      "SELECT 1; COMMIT; BEGIN", "ROLLBACK -- TO", "ROLLBACK; SELECT 'TO'",
+    ])("refuses %j before anything is sent", async (text) => {
+      const handle = await fence.arm(bearer(5), "a");
+      const writing = handle.write((tx) => tx.query(text));
+      await expect(writing).rejects.toThrow(/the fence begins and ends the transaction/);
+      await checkSession();
+    });
+
+    it("commits nothing of another transaction that was begun inside, and tells it", async () => {
+      const handle = await fence.arm(bearer(5), "a");
+      const writing = handle.write(async (tx) => {
+        const run = native(tx);
+        await tx.query("UPDATE pot SET v = 'half' WHERE id = 1");
+        await run("COMMIT; BEGIN; UPDATE pot SET v = 'stale' WHERE id = 2");
+      });
+      await expect(writing).rejects.toThrow(/was ended inside the work: a part .* be committed/);
+      await expect(writing).rejects.toBeInstanceOf(OutcomeUnknownError);
+      expect(await pots()).toEqual(["half", "-"]);
+      await checkSession();
+    });
+
+    it("tells it also where the work throws, which says that nothing is left of it", async () => {
+      const handle = await fence.arm(bearer(5), "a");
+      const writing = handle.write(async (tx) => {
+        await tx.query("UPDATE pot SET v = 'half' WHERE id = 1");
+        await native(tx)("COMMIT");
+        throw new Error("boom");
+      });
+      const error = await writing.catch((reason: unknown) => reason);
+      expect(error).toBeInstanceOf(OutcomeUnknownError);
+      expect(error).toMatchObject({ cause: { message: "boom" } });
+      await checkSession();
+      expect(await handle.read((tx) => tx.query("SELECT v FROM pot WHERE id = 1"))).toEqual([
+        { v: "half" },
+      ]);
+      expect(handle.arm).toBe(2);
+    });
+
+    it("lets a read write nothing, also where its transaction was ended", async () => {
+      const handle = await fence.arm(bearer(5), "a");
+      const seen = await handle.read((tx) => tx.query("SELECT v FROM pot WHERE id = 1"));
+      expect(seen).toEqual([{ v: "-" }]);
+      await checkSession();
+      const reading = handle.read(async (tx) => {
+        const run = native(tx);
+        await run("COMMIT");
+        await run("UPDATE pot SET v = 'read' WHERE id = 1");
+      });
+      await expect(reading).rejects.toBeInstanceOf(UnavailableError);
+      const second = handle.read((tx) => native(tx)("COMMIT; BEGIN"));
+      await expect(second).rejects.toThrow(/was ended inside the work/);
+      expect(await pots()).toEqual(["-", "free"]);
+      await checkSession();
+    });
+
+    it("commits nothing over a failure that was caught without a savepoint", async () => {
+      const handle = await fence.arm(bearer(5), "a");
+      const writing = handle.write(async (tx) => {
+        await tx.query("UPDATE pot SET v = 'mine' WHERE id = 1");
+        await tx.query("INSERT INTO pot VALUES (1, 'twice')").catch(() => undefined);
+      });
+      await expect(writing).rejects.toThrow(/all of it was rolled back/);
+      expect(await pots()).toEqual(["-", "-"]);
+      await checkSession();
+    });
+
+    it("goes on after ROLLBACK TO a savepoint", async () => {
+      const handle = await fence.arm(bearer(5), "a");
+      const writing = handle.write(async (tx) => {
+        if (library === "postgres") {
+          // The library lets nothing go on after a failure, but by its own savepoints.
+          const own = tx.native as { savepoint(work: (sql: unknown) => unknown): Promise<unknown> };
+          const twice = own.savepoint((sql) => (sql as { unsafe: Run }).unsafe(TWICE));
+          await expect(twice).rejects.toMatchObject({ code: "23505" });
+        } else {
+          await tx.query("SAVEPOINT s");
+          await expect(tx.query(TWICE)).rejects.toMatchObject({ code: "23505" });
+          await tx.query("ROLLBACK TO s");
+        }
+        await tx.query("UPDATE pot SET v = 'mine' WHERE id = 1");
+      });
+      await writing;
+      expect(await pots()).toEqual(["mine", "-"]);
+    });
+    const TWICE = "INSERT INTO pot VALUES (1, 'twice')";
+  });
+});
