@@ -17,7 +17,8 @@ const escaped = (quote: string): string =>
 const TOKENS: Readonly<Record<Dialect, RegExp>> = {
   sqlite: tokens(
     String.raw`\s+|--[^\n]*|/\*[\s\S]*?(?:\*/|$)`,
-    `${QUOTED}|\`[^\`]*\`|\\[[^\\]]*\\]`,
+    // The name of a parameter may have anything but blanks in brackets.
+    `${QUOTED}|\`[^\`]*\`|\\[[^\\]]*\\]|[$@#:][\\w$:]+\\([^\\s)]*\\)`,
   ),
   // Comments may stand in one another: the outer one is closed below.
   postgres: tokens(String.raw`\s+|--[^\n]*`, `[eE]${escaped("'")}|${QUOTED}|${DOLLARS}`),

@@ -37,6 +37,16 @@ export interface SqliteParts {
 const EAGER_TRIES = 5;
 const LONGEST_PAUSE_MS = 8;
 
+/** Set first in a transaction on a connection of the caller's. */
+const GUARD = "tenure_transaction";
+
+/** SQLite ends a transaction by itself after some errors, such as that of a full disk. */
+function isSqlites(error: unknown): boolean {
+  const { code, cause } = (error ?? {}) as { code?: unknown; cause?: unknown };
+  if (typeof code === "string" && code.includes("SQLITE")) return true;
+  return cause !== undefined && isSqlites(cause);
+}
+
 /** Nothing has happened yet, and another connection has the lock. */
 class Busy extends Error {}
 
@@ -226,16 +236,16 @@ export class SqliteStore implements SqlStore<"sqlite"> {
     }
     let result: R;
     try {
+      if (!this.#parts.ownsConnection) connection.prepare(`SAVEPOINT ${GUARD}`).run();
       result = step();
     } catch (error) {
+      const ended = isSqlites(error) || this.#isStill() ? undefined : this.#ended(during, error);
       this.#rollBack();
-      throw error;
+      throw ended ?? error;
     }
-    if (!connection.inTransaction) {
-      throw new OutcomeUnknownError(
-        `cannot ${during}: the transaction was ended inside the work (${connection.file})`,
-        { backend: "sqlite" },
-      );
+    if (!this.#isStill()) {
+      this.#rollBack();
+      throw this.#ended(during);
     }
     try {
       connection.exec("COMMIT");
@@ -244,6 +254,29 @@ export class SqliteStore implements SqlStore<"sqlite"> {
       throw this.#parts.explain(error, during, true);
     }
     return result;
+  }
+
+  /**
+   * Whether the transaction is the one that was begun: its savepoint ends with it. On a connection
+   * of our own the work has no words to begin another.
+   */
+  #isStill(): boolean {
+    if (!this.#connection.inTransaction) return false;
+    if (this.#parts.ownsConnection) return true;
+    try {
+      this.#connection.prepare(`RELEASE ${GUARD}`).run();
+      return true;
+    } catch (error) {
+      if (String(error).includes("no such savepoint")) return false;
+      throw error;
+    }
+  }
+
+  #ended(during: string, cause?: unknown): OutcomeUnknownError {
+    return new OutcomeUnknownError(
+      `cannot ${during}: the transaction was ended inside the work (${this.#connection.file})`,
+      { backend: "sqlite", ...(cause === undefined ? {} : { cause }) },
+    );
   }
 
   #rollBack(): void {

@@ -263,9 +263,8 @@ describe("unskippable SQLite fence", () => {
         await expect(handle.write((tx) => tx.run(sql)), sql).rejects.toThrow(TypeError);
         await expect(handle.write((tx) => tx.exec(sql)), sql).rejects.toThrow(TypeError);
       }
-      // Hidden behind another statement it fails for the proof, and undoes everything.
       const hidden = "INSERT INTO account VALUES (9, 'a', 'q', 1); COMMIT; DELETE FROM account";
-      await expect(handle.write((tx) => tx.exec(hidden))).rejects.toThrow(/FOREIGN KEY/);
+      await expect(handle.write((tx) => tx.exec(hidden))).rejects.toThrow(TypeError);
       await handle.write((tx) => {
         tx.run("SAVEPOINT s");
         tx.run("INSERT INTO account VALUES (1, 'a', 'x', 10)");

@@ -5,7 +5,7 @@ const ends = {
   sqlite: [
     "COMMIT", ";COMMIT", "/* x */ COMMIT", "-- x\nCOMMIT", "SELECT 1; COMMIT; BEGIN", "ROLLBACK -- TO",
     "ROLLBACK; SELECT 'TO'", "end", "ROLLBACK TRANSACTION", "BEGIN EXCLUSIVE",
-    "CREATE TRIGGER t AFTER INSERT ON a BEGIN DELETE FROM b; END; COMMIT",
+    "CREATE TRIGGER t AFTER INSERT ON a BEGIN DELETE FROM b; END; COMMIT", "SELECT $x('); COMMIT --'",
   ],
   postgres: [
     "COMMIT", ";COMMIT", "/* x */ COMMIT", "/* x /* y */ z */ COMMIT", "-- x\nCOMMIT", "SELECT 1; COMMIT",
