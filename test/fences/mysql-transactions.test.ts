@@ -99,6 +99,14 @@ describeOn(mariadbProgram, "transactions of the MySQL fence", () => {
       for (const given of [pool, 7, null, {}] as never[]) {
         await expect(fence.within(given, first, () => 1)).rejects.toThrow(ArgumentTypeError);
       }
+      // Nothing holds the mark until the end of what is no transaction.
+      const later = await fence.arm(bearer(7), "a");
+      const run = (text: string, values: unknown[]): Promise<unknown> => client.query(text, values);
+      for (const given of [client, run]) {
+        await expect(fence.within(given, later, () => client.query(add))).rejects.toThrow(
+          "transaction must be in a transaction: BEGIN first",
+        );
+      }
       const strange = await mysqlFence(pool).arm(bearer(6), "b");
       await expect(fence.within(client, strange, () => 1)).rejects.toThrow(/armed by this fence/);
       client.release();

@@ -26,7 +26,7 @@ import { NOT_ARMED_STATE, PROCEDURES } from "./schema.js";
 import { Setup } from "./setup.js";
 import { settingsFor, mysqlTransactions } from "./transactions.js";
 import { audit, install, uninstall } from "./unskippable.js";
-import { hasState, runnerOf, type CallersTransaction } from "./within.js";
+import { checkInside, hasState, runnerOf, type CallersTransaction } from "./within.js";
 
 /** Options of a MySQL fence. */
 export interface MysqlFenceOptions<S extends OnStale = "reject"> extends FenceOptions<S> {
@@ -148,6 +148,7 @@ export function createMysqlFence<S extends OnStale = "reject">(
       if (armer === undefined) throw new ArgumentTypeError("handle", handle, "armed by this fence");
       const { set, reset } = settingsFor(transactions.timeFor("write", armer));
       const { resource, scope, token, holder, arm } = handle;
+      await checkInside(runSql);
       unsettled.add(resource);
       await runSql(set, []);
       try {

@@ -27,8 +27,32 @@ export function runnerOf(transaction: CallersTransaction): RunSql {
   );
 }
 
+/** RELEASE: "SAVEPOINT … does not exist", where it ended with the statement that made it. */
+const NO_SUCH_SAVEPOINT = 1305;
+/** A query builder sends only what can be prepared, and this cannot, on MySQL: it does not tell. */
+const NOT_PREPARED = 1295;
+
+/** @throws TypeError outside a transaction, where the mark's lock would end with the statement. */
+export async function checkInside(run: RunSql): Promise<void> {
+  try {
+    await run("SAVEPOINT tenure_fence", []);
+    await run("RELEASE SAVEPOINT tenure_fence", []);
+  } catch (error) {
+    if (hasNumber(error, NO_SUCH_SAVEPOINT)) {
+      throw new ArgumentTypeError("transaction", run, "in a transaction: BEGIN first");
+    }
+    if (!hasNumber(error, NOT_PREPARED)) throw error;
+  }
+}
+
 interface ServersError extends Error {
   readonly sqlState?: unknown;
+  readonly errno?: unknown;
+}
+
+function hasNumber(error: unknown, number: number): boolean {
+  if (!(error instanceof Error)) return false;
+  return (error as ServersError).errno === number || hasNumber(error.cause, number);
 }
 
 /** Whether an error has a SQLSTATE; errors of query builders carry the server's inside. */
