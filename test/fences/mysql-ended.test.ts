@@ -265,5 +265,21 @@ describeOn(mariadbProgram, "a transaction of the MySQL fence that was ended insi
       );
     });
     expect(await prepared()).toBeLessThan(250);
+    // Sent at once, most of them are still to be prepared when the first is answered.
+    for (const round of [1, 2]) {
+      await handle.write(async (tx) => {
+        const texts = Array.from({ length: 500 }, (_, i) => `SELECT ${i} AS at_once_${round}`);
+        const answers = await Promise.all(texts.map((text) => tx.query(text)));
+        expect(answers.at(-1)).toEqual([{ [`at_once_${round}`]: 499 }]);
+      });
+    }
+    expect(await prepared()).toBeLessThan(250);
+    // A statement that the server refuses to run is prepared all the same.
+    await handle.write(async (tx) => {
+      const texts = Array.from({ length: 300 }, (_, i) => `INSERT INTO pot VALUES (14, ${i})`);
+      const answers = await Promise.allSettled(texts.map((text) => tx.query(text)));
+      expect(answers.every(({ status }) => status === "rejected")).toBe(true);
+    });
+    expect(await prepared()).toBeLessThan(250);
   });
 });

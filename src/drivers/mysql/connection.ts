@@ -1,7 +1,7 @@
 /** One connection to a MySQL or MariaDB server. */
 import { UnavailableError } from "../../core/errors.js";
 import type { CoreConnection } from "./client.js";
-import { wasInterrupted } from "./errors.js";
+import { errorNumber, wasInterrupted } from "./errors.js";
 
 /**
  * What is bound to a parameter. 64-bit integers travel as text, both ways: a statement casts
@@ -81,8 +81,14 @@ export class Session implements MysqlConnection {
 
   query(text: string, values: readonly MysqlValue[] = []): Promise<MysqlResult> {
     const statement = { ...READING, sql: text, values: [...values] };
-    this.#keep(text);
-    return this.#ask((done) => this.#connection.execute(statement, done));
+    return this.#ask((done) =>
+      this.#connection.execute(statement, (error, answer) => {
+        // Not before: the library cannot end what is still to be prepared.
+        const isAnswer = error === null || error === undefined || errorNumber(error) !== undefined;
+        if (isAnswer && this.#isOpen) this.#keep(text);
+        done(error, answer);
+      }),
+    );
   }
 
   /** Ends the preparation of what was not used for longest; that needs no answer. */
