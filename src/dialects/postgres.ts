@@ -91,21 +91,20 @@ export interface TransactionGuard {
   told(error: unknown): TenureError | undefined;
 }
 
-const ENDED = "tenure: the transaction was ended inside the work";
+const ENDED = "the transaction was ended inside the work";
 
 /**
- * A setting that ends with the transaction, and a statement that fails without it. A read sets its
- * session to be read-only, for whatever comes after an end that nobody asked for; its own end, a
- * ROLLBACK, takes that back.
+ * A setting that ends with the transaction, and a statement that fails without it. Nothing is set
+ * for longer than the transaction, also in a read: behind a pooler a session that was set to be
+ * read-only is the next client's once the work has said COMMIT. A read ends with ROLLBACK.
  */
 export function transactionGuard(mode: "write" | "read"): TransactionGuard {
-  const mark = "SET LOCAL tenure.transaction = 'begun'";
   return {
-    first: mode === "write" ? mark : `${mark}; SET SESSION default_transaction_read_only = on`,
+    first: "SET LOCAL tenure.transaction = 'begun'",
     last: `SELECT CAST(CASE current_setting('tenure.transaction', true) WHEN 'begun' THEN '1'
-      ELSE '${ENDED}' END AS integer)`,
+      ELSE 'tenure: ${ENDED}' END AS integer)`,
     end: mode === "write" ? "COMMIT" : "ROLLBACK",
-    reset: mode === "write" ? "SELECT 1" : "RESET default_transaction_read_only",
+    reset: "SELECT 1",
     told: (error) => {
       const { code, message } = (error ?? {}) as { code?: unknown; message?: unknown };
       if (code === IN_FAILED_TRANSACTION) {
@@ -113,10 +112,20 @@ export function transactionGuard(mode: "write" | "read"): TransactionGuard {
         return new UnavailableError(text, { backend: "postgres", cause: error });
       }
       if (code !== INVALID_TEXT || !String(message).includes(ENDED)) return undefined;
-      const text = `${ENDED.slice("tenure: ".length)}: a part of it may be committed`;
-      return new OutcomeUnknownError(text, { backend: "postgres" });
+      return new OutcomeUnknownError(`${ENDED}: ${LEFT[mode]}`, { backend: "postgres" });
     },
   };
+}
+
+/** What may be left of what the work has sent. */
+const LEFT = {
+  write: "a part of it may be committed",
+  read: "what the work wrote after that is no part of the read, and may be committed",
+};
+
+/** Whether an error says that a transaction was ended inside its work. */
+export function saysEnded(error: unknown): error is OutcomeUnknownError {
+  return error instanceof OutcomeUnknownError && error.message.startsWith(ENDED);
 }
 
 const IN_FAILED_TRANSACTION = "25P02";

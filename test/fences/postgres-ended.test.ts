@@ -2,7 +2,7 @@
 import pg from "pg";
 import postgres from "postgres";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { OutcomeUnknownError, UnavailableError } from "../../src/core/errors.js";
+import { OutcomeUnknownError } from "../../src/core/errors.js";
 import { postgresFence, type PostgresFence, type SqlTx } from "../../src/fences/postgres/open.js";
 import { describeOn } from "../servers/find.js";
 import { postgresProgram, startPostgres, type PostgresServer } from "../servers/postgres.js";
@@ -92,22 +92,60 @@ describeOn(postgresProgram, "a transaction of the Postgres fence, ended inside t
       expect(handle.arm).toBe(2);
     });
 
-    it("lets a read write nothing, also where its transaction was ended", async () => {
+    it("lets a read write nothing, and takes no setting from the session", async () => {
       const handle = await fence.arm(bearer(5), "a");
       const seen = await handle.read((tx) => tx.query("SELECT v FROM pot WHERE id = 1"));
       expect(seen).toEqual([{ v: "-" }]);
+      const writing = handle.read((tx) => tx.query("UPDATE pot SET v = 'read' WHERE id = 1"));
+      await expect(writing).rejects.toMatchObject({ code: "25006" });
+      expect(await pots()).toEqual(["-", "-"]);
       await checkSession();
+    });
+
+    it("tells of a read whose work ended it that what came after may be committed", async () => {
+      const handle = await fence.arm(bearer(5), "a");
+      const told = {
+        family: "unknown",
+        message: expect.stringMatching(/was ended inside the work: what .* after that .* may be/),
+      };
       const reading = handle.read(async (tx) => {
         const run = native(tx);
         await run("COMMIT");
-        await run("UPDATE pot SET v = 'read' WHERE id = 1");
+        await run("UPDATE pot SET v = 'after' WHERE id = 1");
       });
-      await expect(reading).rejects.toBeInstanceOf(UnavailableError);
-      const second = handle.read((tx) => native(tx)("COMMIT; BEGIN"));
-      await expect(second).rejects.toThrow(/was ended inside the work/);
-      expect(await pots()).toEqual(["-", "free"]);
+      await expect(reading).rejects.toMatchObject(told);
+      expect(await pots()).toEqual(["after", "-"]);
+      const another = handle.read(async (tx) => {
+        await native(tx)("COMMIT; BEGIN; UPDATE pot SET v = 'another' WHERE id = 1");
+      });
+      await expect(another).rejects.toMatchObject(told);
+      const failing = handle.read(async (tx) => {
+        await native(tx)("COMMIT");
+        throw new Error("boom");
+      });
+      await expect(failing).rejects.toMatchObject({ ...told, cause: { message: "boom" } });
+      expect(await pots()).toEqual(["after", "-"]);
       await checkSession();
+      // Nothing of the read is open: the handle goes on with its arming.
+      await handle.write((tx) => tx.query("UPDATE pot SET v = 'mine' WHERE id = 1"));
+      expect(handle.arm).toBe(1);
     });
+
+    it.each(["SELECT 1", "COMMIT", "COMMIT; BEGIN"])(
+      "leaves the caller's own settings as they were after a read of %j",
+      async (text) => {
+        const handle = await fence.arm(bearer(5), "a");
+        await session("SET default_transaction_read_only = on");
+        const reading = handle.read((tx) => native(tx)(text));
+        if (text.startsWith("SELECT")) await reading;
+        else await expect(reading).rejects.toBeInstanceOf(OutcomeUnknownError);
+        // A pool of `pg` has ended the connection by now.
+        const isNew = library === "pool" && text !== "SELECT 1";
+        const update = session("UPDATE pot SET v = 'free' WHERE id = 2");
+        if (isNew) await update;
+        else await expect(update).rejects.toMatchObject({ code: "25006" });
+      },
+    );
 
     it("commits nothing over a failure that was caught without a savepoint", async () => {
       const handle = await fence.arm(bearer(5), "a");

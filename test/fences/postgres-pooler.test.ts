@@ -1,7 +1,7 @@
 import { Client, Pool } from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "vitest";
-import { StaleTokenError } from "../../src/core/errors.js";
-import { postgresFence } from "../../src/fences/postgres/open.js";
+import { OutcomeUnknownError, StaleTokenError } from "../../src/core/errors.js";
+import { postgresFence, type SqlTx } from "../../src/fences/postgres/open.js";
 import { describeOn } from "../servers/find.js";
 import { pgbouncerProgram, startPgBouncer, type PgBouncer } from "../servers/pgbouncer.js";
 import { startPostgres, type PostgresServer } from "../servers/postgres.js";
@@ -51,9 +51,11 @@ describeOn(pgbouncerProgram, "the Postgres fence through a pooler", () => {
     const { rows } = await other.query<{ pid: number }>(`${session},
       current_setting('statement_timeout') AS statement, current_setting('lock_timeout') AS lock,
       current_setting('idle_in_transaction_session_timeout') AS idle,
-      current_setting('transaction_isolation') AS isolation`);
+      current_setting('transaction_isolation') AS isolation,
+      current_setting('transaction_read_only') AS readonly`);
+    const isolation = "read committed";
     expect(rows).toEqual([
-      { pid, statement: "0", lock: "0", idle: "0", isolation: "read committed" },
+      { pid, statement: "0", lock: "0", idle: "0", isolation, readonly: "off" },
     ]);
   }
 
@@ -74,6 +76,18 @@ describeOn(pgbouncerProgram, "the Postgres fence through a pooler", () => {
     await handle.read((tx) => tx.query("SELECT 1"));
     await nothingIsLeft(pid);
     expect(await balance()).toBe(6);
+  });
+
+  it("leaves no setting to it either, where the work ended the transaction", async () => {
+    const handle = await postgresFence(pool).arm(bearer(5), "a");
+    const { rows: [row] } = await other.query<{ pid: number }>(session);
+    for (const text of ["COMMIT", "COMMIT; BEGIN", "ROLLBACK"]) {
+      const end = ({ native }: SqlTx) => (native as Client).query(text);
+      await expect(handle.read(end)).rejects.toThrow(OutcomeUnknownError);
+      await nothingIsLeft(row?.pid);
+      await expect(handle.write(end)).rejects.toThrow(OutcomeUnknownError);
+      await nothingIsLeft(row?.pid);
+    }
   });
 
   it("nor from a caller's own transaction, a savepoint, or a bypass", async () => {

@@ -243,7 +243,7 @@ async function withClient<R>(
     // After an error of the server the connection goes on, unless it ended it.
     const { severity } = error as { severity?: unknown };
     isBroken = severity === undefined ? !(error instanceof TenureError) : severity !== "ERROR";
-    // It may still be set for a transaction that was ended inside the work.
+    // Work that ended its transaction may have left the session in any state.
     isBroken ||= error instanceof OutcomeUnknownError;
     throw error;
   } finally {

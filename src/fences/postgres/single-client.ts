@@ -1,4 +1,5 @@
 /** Transactions on a single client of `pg`, which may also be somebody's own. */
+import { whenAborted } from "../../core/aborting.js";
 import { OutcomeUnknownError, UnavailableError } from "../../core/errors.js";
 import type { TransactionGuard } from "../../dialects/postgres.js";
 import type { Row, SqlTransaction } from "../sql-work.js";
@@ -28,9 +29,9 @@ async function inTurn(tail: Promise<unknown>, { patience }: Limits): Promise<voi
   await new Promise<void>((resolve, reject) => {
     const end = (): void =>
       reject(new UnavailableError("the client was not free in time", { backend: "postgres" }));
-    patience.addEventListener("abort", end, { once: true });
+    const unlisten = whenAborted(patience, end);
     void tail.then(() => {
-      patience.removeEventListener("abort", end);
+      unlisten();
       resolve();
     });
   });
@@ -58,9 +59,7 @@ async function begin<R>(
   }
   const toldOf = async (error: unknown): Promise<Error | undefined> => {
     await rollBack();
-    const told = guard.told(error);
-    if (told instanceof OutcomeUnknownError) await query(guard.reset);
-    return told;
+    return guard.told(error);
   };
   let result: R;
   try {
