@@ -1,14 +1,21 @@
+/** What is used of an AbortSignal. */
+interface Abortable {
+  readonly aborted: boolean;
+  addEventListener(type: "abort", run: () => void): void;
+  removeEventListener(type: "abort", run: () => void): void;
+}
+
 /**
  * Listening to a signal that many calls share: they share one listener, too. A shutdown signal
  * passed to hundreds of calls would otherwise look like a leak to the platform, which warns of it.
  */
-const listening = new WeakMap<AbortSignal, { runs: Set<() => void>; tell: () => void }>();
+const listening = new WeakMap<Abortable, { runs: Set<() => void>; tell: () => void }>();
 
 /**
  * Calls `run` once the signal aborts, at once when it has aborted already. Answers what ends the
  * listening.
  */
-export function whenAborted(signal: AbortSignal | undefined, run: () => void): () => void {
+export function whenAborted(signal: Abortable | undefined, run: () => void): () => void {
   if (signal === undefined) return () => undefined;
   if (signal.aborted) {
     run();

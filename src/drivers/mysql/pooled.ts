@@ -1,4 +1,5 @@
 /** Connections of a pool. */
+import { whenAborted } from "../../core/aborting.js";
 import { UnavailableError } from "../../core/errors.js";
 import type { CorePool, CorePoolConnection } from "./client.js";
 import { Session } from "./connection.js";
@@ -29,13 +30,11 @@ export function reserve(
         }),
       );
     };
-    if (patience?.aborted === true) {
-      end();
-      return;
-    }
-    patience?.addEventListener("abort", end, { once: true });
+    // Shared by all calls that began at about the same time.
+    const unlisten = whenAborted(patience, end);
+    if (isOver) return;
     pool.getConnection((error, connection) => {
-      patience?.removeEventListener("abort", end);
+      unlisten();
       if (error !== null && error !== undefined) {
         reject(explainMysql(error, { during: "connect", backend: "mysql", unsent: true }));
       } else if (isOver) connection.release();

@@ -1,4 +1,5 @@
 /** Waiting for a free connection, no longer than somebody has patience. */
+import { whenAborted } from "../../core/aborting.js";
 import { UnavailableError } from "../../core/errors.js";
 import type { Abortable } from "./connection.js";
 
@@ -21,16 +22,16 @@ export function withinPatience<C>(
       isOver = true;
       reject(noneFree());
     };
-    if (patience?.aborted === true) end();
-    else patience?.addEventListener("abort", end, { once: true });
+    // Shared by all calls that began at about the same time.
+    const unlisten = whenAborted(patience, end);
     coming.then(
       (come) => {
-        patience?.removeEventListener("abort", end);
+        unlisten();
         if (isOver) giveBack(come);
         else resolve(come);
       },
       (error: unknown) => {
-        patience?.removeEventListener("abort", end);
+        unlisten();
         reject(error);
       },
     );

@@ -1,4 +1,5 @@
 /** Connections through `postgres`, whose instances are pools that connect again by themselves. */
+import { whenAborted } from "../../core/aborting.js";
 import { OutcomeUnknownError, TenureError, UnavailableError } from "../../core/errors.js";
 import type { PostgresSql } from "./client.js";
 import {
@@ -86,15 +87,15 @@ export async function runSql(
     query.cancel();
   };
   const cancel = (): void => void query.cancel();
-  patience?.addEventListener("abort", withdraw, { once: true });
-  signal?.addEventListener("abort", cancel, { once: true });
-  if (patience?.aborted === true || signal?.aborted === true) withdraw();
+  const unlisten = whenAborted(patience, withdraw);
+  if (signal?.aborted === true) withdraw();
+  else signal?.addEventListener("abort", cancel, { once: true });
   try {
     return resultOf(await query);
   } catch (error) {
     throw isWithdrawn ? noneFree() : error;
   } finally {
-    patience?.removeEventListener("abort", withdraw);
+    unlisten();
     signal?.removeEventListener("abort", cancel);
   }
 }
