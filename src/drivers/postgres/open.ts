@@ -148,9 +148,22 @@ async function loadPg(): Promise<Open | undefined> {
     const clients = new Set<object>();
     pool.on("connect", (client) => void clients.add(client));
     pool.on("remove", (client) => void clients.delete(client));
+    /** Those at work: whose time is limited, and who give them back. */
+    const busy = new Set<object>();
+    let whenIdle = (): void => undefined;
+    pool.on("acquire", (client) => void busy.add(client));
+    pool.on("release", (_error, client) => {
+      busy.delete(client);
+      if (busy.size === 0) whenIdle();
+    });
+    const close = async (): Promise<void> => {
+      const ending = pool.end();
+      if (busy.size > 0) await new Promise<void>((idle) => (whenIdle = idle));
+      await endPg(ending, [...clients]);
+    };
     return poolDatabase(pool, {
       connect: explained(() => connectPg(make as never, settings)),
-      close: () => endPg(pool.end(), [...clients]),
+      close,
     });
   };
 }
