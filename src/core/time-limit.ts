@@ -11,8 +11,12 @@ export interface Progress {
 
 /** The transaction's time is over. */
 export class OutOfTime extends Error {
-  constructor(ms: number) {
+  /** Whether a part of it may be committed all the same; see {@link Bounded}. */
+  readonly isInDoubt: boolean;
+
+  constructor(ms: number, isInDoubt = false) {
     super(`its time of ${ms} ms was over`);
+    this.isInDoubt = isInDoubt;
   }
 }
 
@@ -20,6 +24,8 @@ export class OutOfTime extends Error {
 export interface Bounded<R> {
   readonly native: unknown;
   query(text: string, values?: readonly unknown[]): Promise<R>;
+  /** Whether what the work sent may have committed a part of it. */
+  readonly isInDoubt?: boolean;
 }
 
 /** The time of one transaction. */
@@ -46,8 +52,9 @@ export function timeLimit(timers: Timers, ms: number, progress: Progress): TimeL
   const [isGivenUp, giveUp] = rejectable();
   let grace: Timer | undefined;
   let over: OutOfTime | undefined;
+  let current: { readonly isInDoubt?: boolean } | undefined;
   const timer = timers.after(ms, () => {
-    const error = new OutOfTime(ms);
+    const error = new OutOfTime(ms, current?.isInDoubt === true);
     over = error;
     const abandon = (): void => {
       cut.abort();
@@ -60,16 +67,19 @@ export function timeLimit(timers: Timers, ms: number, progress: Progress): TimeL
   });
   return {
     limits: { patience: patience.signal, signal: cut.signal },
-    bound: (transaction) => ({
-      // Only once asked for: a driver does not see what is sent on it.
-      get native() {
-        return transaction.native;
-      },
-      query: async (text, values) => {
-        if (over !== undefined) throw over;
-        return await transaction.query(text, values);
-      },
-    }),
+    bound(transaction) {
+      current = transaction;
+      return {
+        // Only once asked for: a driver does not see what is sent on it.
+        get native() {
+          return transaction.native;
+        },
+        query: async (text, values) => {
+          if (over !== undefined) throw over;
+          return await transaction.query(text, values);
+        },
+      };
+    },
     isOver,
     isGivenUp,
     stop() {

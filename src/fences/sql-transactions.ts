@@ -116,6 +116,10 @@ export class Transactions implements SqlTransactions {
   #told(error: unknown, during: string, { stage }: Progress): unknown {
     const { backend, faults } = this.#parts;
     if (error instanceof OutOfTime && stage !== "commit") {
+      if (error.isInDoubt) {
+        const message = `cannot ${during}: ${error.message}, and a part of it may be committed`;
+        return new OutcomeUnknownError(message, { backend, cause: error });
+      }
       return this.#unavailable(`cannot ${during}: ${error.message}; it was rolled back`);
     }
     if (stage === "work") return error;

@@ -226,6 +226,10 @@ export class ServerStore<K extends ServerDialect> implements SqlStore<ServerDial
 
   #told(error: unknown, during: string, { stage }: Progress): unknown {
     if (error instanceof OutOfTime && stage !== "commit") {
+      if (error.isInDoubt) {
+        const message = `cannot ${during}: ${error.message}, and a part of it may be committed`;
+        return new OutcomeUnknownError(message, { backend: this.dialect, cause: error });
+      }
       return this.#scripts.refused(`cannot ${during}: ${error.message}; it was rolled back`, error);
     }
     if (stage === "work") return error;

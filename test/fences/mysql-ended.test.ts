@@ -6,6 +6,7 @@ import { OutcomeUnknownError, UnavailableError } from "../../src/core/errors.js"
 import { mysqlFence, type MysqlFence, type SqlTx } from "../../src/fences/mysql/open.js";
 import { describeOn } from "../servers/find.js";
 import { mariadbProgram, startMariadb, type MariadbServer } from "../servers/mariadb.js";
+import { rows } from "../../src/rows/open.js";
 import { bearer } from "./bearers.js";
 
 type Run = (text: string) => Promise<unknown>;
@@ -23,6 +24,15 @@ describeOn(mariadbProgram, "a transaction of the MySQL fence that was ended insi
   beforeEach(async () => {
     await server.query("CREATE OR REPLACE DATABASE app");
     await server.query("CREATE PROCEDURE app.done() BEGIN COMMIT; END");
+    await server.query(
+      `CREATE PROCEDURE app.half(seconds INT, ok INT)
+        BEGIN
+          UPDATE pot SET v = 'half' WHERE id = 14;
+          COMMIT;
+          IF seconds > 0 THEN SELECT SLEEP(seconds); END IF;
+          IF ok = 0 THEN SIGNAL SQLSTATE '45000'; END IF;
+        END`,
+    );
     await server.query("CREATE TABLE app.pot (id INT PRIMARY KEY, v VARCHAR(9))");
     await server.query(
       "INSERT INTO app.pot WITH RECURSIVE n AS (SELECT 1 AS i UNION SELECT i + 1 FROM n " +
@@ -220,6 +230,83 @@ describeOn(mariadbProgram, "a transaction of the MySQL fence that was ended insi
       { v: "half" },
     ]);
     expect(handle.arm).toBe(2);
+  });
+
+  /** Commits a row in a procedure, then goes wrong in some other way. */
+  const wrongs: readonly [string, (tx: SqlTx) => Promise<unknown>][] = [
+    [
+      "a wait for a lock",
+      async (tx) => {
+        await tx.query("CALL half(0, 1)");
+        await tx.query("SET SESSION innodb_lock_wait_timeout = 1");
+        await tx.query("UPDATE pot SET v = 'mine' WHERE id = 2");
+      },
+    ],
+    [
+      "a wait for a lock, on the library's own connection",
+      async (tx) => {
+        await native(tx)("CALL half(0, 1)");
+        await native(tx)("SET SESSION innodb_lock_wait_timeout = 1");
+        await native(tx)("UPDATE pot SET v = 'mine' WHERE id = 2");
+      },
+    ],
+    ["a refusal by the procedure", (tx) => tx.query("CALL half(0, 0)")],
+    [
+      "time that is over between two statements",
+      async (tx) => {
+        await tx.query("CALL half(0, 1)");
+        await new Promise(() => undefined);
+      },
+    ],
+    ["time that is over within the procedure", (tx) => tx.query("CALL half(60, 1)")],
+    [
+      "time that is over, on the library's own connection",
+      async (tx) => {
+        await native(tx)("CALL half(0, 1)");
+        await new Promise(() => undefined);
+      },
+    ],
+    [
+      "the end of the session",
+      async (tx) => {
+        const [row] = await tx.query<{ id: number }>("SELECT CONNECTION_ID() AS id");
+        await tx.query("CALL half(0, 1)");
+        await server.query(`KILL CONNECTION ${row!.id}`);
+        await tx.query("UPDATE pot SET v = 'mine' WHERE id = 15");
+      },
+    ],
+    [
+      "the end of the session, which the work does not meet",
+      async (tx) => {
+        const [row] = await tx.query<{ id: number }>("SELECT CONNECTION_ID() AS id");
+        await tx.query("CALL half(0, 1)");
+        await server.query(`KILL CONNECTION ${row!.id}`);
+      },
+    ],
+  ];
+
+  it.each(wrongs)("tells as unknown what a procedure committed before %s", async (_, wrong) => {
+    const inTime = mysqlFence(pool, { transactionMs: 3_000 });
+    const handle = await inTime.arm(bearer(5), "a");
+    await expect(handle.write(wrong)).rejects.toBeInstanceOf(OutcomeUnknownError);
+    expect(await pots(14, 15)).toEqual(["half", "-"]);
+    await server.query("UPDATE app.pot SET v = '-' WHERE id = 14");
+    const db = await rows(pool, { timeout: 3_000 });
+    await expect(db.transaction(wrong)).rejects.toBeInstanceOf(OutcomeUnknownError);
+    expect(await pots(14, 15)).toEqual(["half", "-"]);
+    await checkPool();
+  });
+
+  it("knows that nothing happened where nothing that was sent can commit", async () => {
+    const handle = await mysqlFence(pool, { transactionMs: 3_000 }).arm(bearer(5), "a");
+    const late = async (tx: SqlTx): Promise<void> => {
+      await tx.query("UPDATE pot SET v = 'mine' WHERE id = 14");
+      await new Promise(() => undefined);
+    };
+    await expect(handle.write(late)).rejects.toThrow(/it was rolled back/);
+    const db = await rows(pool, { timeout: 3_000 });
+    await expect(db.transaction(late)).rejects.toThrow(/it was rolled back/);
+    expect(await pots(14)).toEqual(["-"]);
   });
 
   it("goes on after a statement that failed alone, and was caught", async () => {

@@ -18,6 +18,8 @@ export interface MysqlTransaction {
   /** The library's connection. */
   readonly native: unknown;
   query(text: string, values?: readonly unknown[]): Promise<MysqlResult>;
+  /** Whether a part of it may be committed, so that cutting it off need not undo all. */
+  readonly isInDoubt?: boolean;
 }
 
 /** What is said around a transaction. */
@@ -137,8 +139,14 @@ class UnderWay implements MysqlTransaction {
     return this.#connection;
   }
 
+  get isInDoubt(): boolean {
+    return !this.#isWatched || this.#end instanceof OutcomeUnknownError;
+  }
+
   async query(text: string, values?: readonly unknown[]): Promise<MysqlResult> {
     if (this.#end !== undefined) throw this.#end;
+    // Also where it fails, or is cut off: it may have committed before.
+    if (!NEVER_COMMITS.test(text)) this.#isWatched = false;
     let result: MysqlResult;
     try {
       result = await this.#query(text, values);
@@ -153,7 +161,6 @@ class UnderWay implements MysqlTransaction {
       throw this.#end;
     }
     if (isInTransaction === true) this.#wasSeenInside = true;
-    if (!NEVER_COMMITS.test(text)) this.#isWatched = false;
     return result;
   }
 
@@ -165,7 +172,9 @@ class UnderWay implements MysqlTransaction {
       if (errorNumber(error) !== GONE) {
         const why = error instanceof Error ? error.message : String(error);
         const message = `the transaction was broken off before COMMIT: ${why}`;
-        throw new UnavailableError(message, { backend: "mysql", cause: error });
+        const context = { backend: "mysql", cause: error };
+        if (!this.isInDoubt) throw new UnavailableError(message, context);
+        throw new OutcomeUnknownError(`${message}; a part of it may be committed`, context);
       }
       throw (this.#end ??= this.#error());
     }
@@ -173,13 +182,11 @@ class UnderWay implements MysqlTransaction {
 
   /** What is to be told instead of what the work threw, which says that nothing is left of it. */
   async toldOf(error: unknown): Promise<Error | undefined> {
-    if (this.#end === undefined && this.#session.isOpen) {
-      await this.mustGoOn().catch(() => undefined);
-    }
-    const end = this.#end;
+    // Where the session has ended, too: that undoes only what is not committed.
+    const end = this.#end ?? (await this.mustGoOn().catch((reason: unknown) => reason));
     if (end === error || !(end instanceof OutcomeUnknownError)) return undefined;
     // A conflict that was let through is what ended it.
-    if (isConflict(error)) return undefined;
+    if (this.#isWatched && isConflict(error)) return undefined;
     return new OutcomeUnknownError(end.message, { backend: "mysql", cause: error });
   }
 
