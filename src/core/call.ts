@@ -150,6 +150,11 @@ function isPromise<R>(answer: Answer<R>): answer is Promise<R> {
   return typeof (answer as { readonly then?: unknown } | null | undefined)?.then === "function";
 }
 
+/** Whether the store could not be asked, and asking again would not help: a wrong password, say. */
+export function isPermanent(error: unknown): boolean {
+  return error instanceof UnavailableError && !error.retryable;
+}
+
 /** Whether the store could not be asked, or its answer is lost: not an answer of the store. */
 export function isNoAnswer(error: unknown): error is UnavailableError | OutcomeUnknownError {
   return error instanceof UnavailableError || error instanceof OutcomeUnknownError;

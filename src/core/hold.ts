@@ -19,7 +19,8 @@ export interface HoldOptions<R extends ArmTargets = Record<never, never>> extend
   readonly arm?: R;
   /**
    * Whether the lock is mandatory (`fail`, the default) or advisory (`proceed`: the work runs
-   * without a lease when the store cannot be asked). `proceed` needs purpose `efficiency`.
+   * without a lease when the store cannot be asked now; what asking again would not better, such as
+   * a wrong password, fails all the same). `proceed` needs purpose `efficiency`.
    */
   readonly onUnavailable?: "fail" | "proceed";
 }

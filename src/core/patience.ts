@@ -2,10 +2,9 @@
 import { whenAborted } from "./aborting.js";
 import type { Answer } from "./backend.js";
 import type { Timer } from "./clock.js";
-import { isNoAnswer } from "./call.js";
+import { isNoAnswer, isPermanent } from "./call.js";
 import { elapsedMs, now } from "./deadline.js";
 import type { Moment } from "./deadline.js";
-import { UnavailableError } from "./errors.js";
 import type { Member } from "./members.js";
 import type { Runtime } from "./runtime.js";
 
@@ -146,7 +145,7 @@ export class Patience implements Member {
    */
   tolerate(error: unknown): void {
     if (!isNoAnswer(error)) throw error;
-    if (error instanceof UnavailableError && !error.retryable) throw error;
+    if (isPermanent(error)) throw error;
     const silentMs = elapsedMs(this.#answeredAt, now(this.#runtime.clock));
     if (silentMs >= this.#unansweredMs && this.#failures > 0) throw error;
     this.#failures++;

@@ -2,7 +2,7 @@
 /** The toolkit's front: leases of one store, for one process. */
 import { Acquisition } from "./acquisition.js";
 import type { Backend, Call, Held, HolderInfo } from "./backend.js";
-import { Calls, callTimeoutMs, isNoAnswer } from "./call.js";
+import { Calls, callTimeoutMs, isNoAnswer, isPermanent } from "./call.js";
 import { Detaching } from "./detached.js";
 import type { DetachedLease } from "./detached.js";
 import type { Duration } from "./duration.js";
@@ -339,7 +339,9 @@ export class Tenure<T extends FencingToken | undefined = FencingToken> implement
     try {
       lease = (await this.acquire(name, asked)) as HeldLease<T>;
     } catch (error) {
-      if (mode === "fail" || !isNoAnswer(error) || this.#closed !== undefined) throw error;
+      // A mistake in the set-up would make an advisory lock one that is never taken.
+      if (mode === "fail" || !isNoAnswer(error) || isPermanent(error)) throw error;
+      if (this.#closed !== undefined) throw error;
       this.#events.publish({ type: "proceeded", name, backend: this.#name, error });
       return work(undefined as never, {});
     }

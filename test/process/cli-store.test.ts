@@ -1,5 +1,6 @@
-import { mkdirSync, readdirSync, statSync } from "node:fs";
+import { mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
+import { freePort } from "../servers/free-port.js";
 import { Sandbox } from "./cli-process.js";
 
 describe("the store of the command", () => {
@@ -94,15 +95,18 @@ describe("the store of the command", () => {
 
   it("that is down lets the command run only with --on-unavailable proceed", async () => {
     await using box = new Sandbox();
-    mkdirSync(box.file("folder.db"));
-    const flags = ["--store", `sqlite:${box.file("folder.db")}`];
+    const flags = ["--store", `redis://127.0.0.1:${await freePort()}`];
     const shell = ["-c", "--", "echo token=$TENURE_TOKEN name=$TENURE_NAME; exit 4"];
     expect((await box.tenure(["run", "a", ...flags, ...shell])).code).toBe(69);
     const env = { TENURE_TOKEN: "1", TENURE_HOLDER: "outer" };
-    const proceeding = [...flags, "--on-unavailable", "proceed"];
-    const ended = await box.tenure(["run", "a", ...proceeding, ...shell], { env });
+    const proceed = ["--on-unavailable", "proceed"];
+    const ended = await box.tenure(["run", "a", ...flags, ...proceed, ...shell], { env });
     expect(ended).toMatchObject({ code: 4, stdout: "token= name=a\n" });
     expect(ended.stderr).toContain("without a lease");
+    // What is no store is not one that is down.
+    writeFileSync(box.file("text.db"), "no database");
+    const wrong = ["--store", `sqlite:${box.file("text.db")}`, ...proceed];
+    expect(await box.tenure(["run", "a", ...wrong, ...shell])).toMatchObject({ code: 69, stdout: "" });
   });
 
   it("does not repeat a password", async () => {

@@ -1,4 +1,5 @@
 /** `tenure run`: a command under a lease. */
+import { isPermanent } from "../../core/call.js";
 import type { Lease } from "../../core/lease.js";
 import type { Tenure } from "../../core/tenure.js";
 import type { FencingToken } from "../../core/token.js";
@@ -81,7 +82,7 @@ async function connected(parts: RunParts): Promise<number> {
     if (tenure !== undefined) {
       await within(tenure.close(), error instanceof InterruptError ? GIVE_UP_MS : CLOSE_MS);
     }
-    if (!plan.proceeds || !isUnavailable(error)) throw error;
+    if (!plan.proceeds || !isUnavailable(error) || isPermanent(error)) throw error;
     parts.report.proceeding(error);
     return runWithoutLease(parts);
   }

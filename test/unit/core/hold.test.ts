@@ -136,6 +136,11 @@ describe("hold", () => {
     expect(await sim.until(advised)).toBeUndefined();
     expect(sim.events.map(({ type }) => type)).toContain("proceeded");
     await expect(sim.until(a.hold("x", () => 1))).rejects.toBeInstanceOf(UnavailableError);
+    // A mistake in the set-up is there the next time as well.
+    const denied = new UnavailableError("wrong password", { retryable: false });
+    hooks.acquire = () => Promise.reject(denied);
+    const unset = a.hold("x", { onUnavailable: "proceed" }, () => 1);
+    await expect(sim.until(unset)).rejects.toBe(denied);
     delete hooks.acquire;
     present(await b.tryAcquire("x"));
     await expect(
