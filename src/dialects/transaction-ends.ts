@@ -13,27 +13,46 @@ const DOLLARS = String.raw`(?<dollar>\$(?:[^\W\d]\w*)?\$)[\s\S]*?(?:\k<dollar>|$
 const escaped = (quote: string): string =>
   String.raw`${quote}[^${quote}\\]*(?:\\[\s\S][^${quote}\\]*)*${quote}`;
 
-/** Blanks and comments; what is quoted; a word; a semicolon; any other character. */
-const TOKENS: Readonly<Record<Dialect, RegExp>> = {
-  sqlite: tokens(
+type Parts = readonly [blank: string, quoted: string];
+
+/** Blanks and comments, and what is quoted. */
+const PARTS: Readonly<Record<Dialect, Parts>> = {
+  sqlite: [
     String.raw`\s+|--[^\n]*|/\*[\s\S]*?(?:\*/|$)`,
     // The name of a parameter may have anything but blanks in brackets.
     `${QUOTED}|\`[^\`]*\`|\\[[^\\]]*\\]|[$@#:][\\w$:]+\\([^\\s)]*\\)`,
-  ),
+  ],
   // Comments may stand in one another: the outer one is closed below.
-  postgres: tokens(String.raw`\s+|--[^\n]*`, `[eE]${escaped("'")}|${QUOTED}|${DOLLARS}`),
+  postgres: [String.raw`\s+|--[^\n]*`, `[eE]${escaped("'")}|${QUOTED}|${DOLLARS}`],
   // What stands in /*! or /*M! is run; its end is then a blank.
-  mysql: tokens(
+  mysql: [
     String.raw`\s+|--(?=\s|$)[^\n]*|#[^\n]*|/\*M?!\d*|/\*(?!M?!)[\s\S]*?(?:\*/|$)|\*/`,
     `${escaped("'")}|${escaped('"')}|\`[^\`]*\``,
-  ),
+  ],
 };
+const WORD = String.raw`[\p{L}_][\p{L}\p{N}_$]*`;
 
-function tokens(blank: string, quoted: string): RegExp {
-  return new RegExp(
-    String.raw`(?<blank>${blank})|(?<quoted>${quoted})|(?<word>[\p{L}_][\p{L}\p{N}_$]*)|[\s\S]`,
-    "uy",
-  );
+/** A blank, what is quoted, a word, or any other character. */
+const TOKENS = forEach(
+  ([blank, quoted]) => `(?<blank>${blank})|(?<quoted>${quoted})|(?<word>${WORD})|[\\s\\S]`,
+);
+
+/**
+ * Many tokens at once, up to a semicolon; what comes most often, and begins no other, is first.
+ * What has matched inside a lookahead leaves nothing to go back to, which would fill the stack.
+ */
+const RUNS = forEach(([blank, quoted], nested) => {
+  const one = `(?=(?<one>${blank}|${quoted}|${WORD}|[^;]))\\k<one>`;
+  return String.raw`(?:[\s\d,()]+|${nested}${one}){1,1000}`;
+});
+
+/** `nested` keeps off a comment that may have others inside. */
+function forEach(
+  source: (parts: Parts, nested: string) => string,
+): Readonly<Record<Dialect, RegExp>> {
+  const of = (dialect: Dialect): RegExp =>
+    new RegExp(source(PARTS[dialect], dialect === "postgres" ? String.raw`(?!/\*)` : ""), "uy");
+  return { sqlite: of("sqlite"), postgres: of("postgres"), mysql: of("mysql") };
 }
 
 /** Whether a text has a statement that begins or ends a transaction, or commits by itself. */
@@ -85,9 +104,21 @@ function* headsOf(text: string, dialect: Dialect): Generator<Words> {
   let isBody = false;
   let last = "";
   // Most texts are one statement, whose end is of no interest.
+  const end = endOf(text);
   let semicolon = text.indexOf(";");
-  const pattern = new RegExp(TOKENS[dialect]);
-  for (let at = 0; at < text.length; at = pattern.lastIndex) {
+  const [pattern, run] = [new RegExp(TOKENS[dialect]), new RegExp(RUNS[dialect])];
+  for (let at = 0; at < end; at = pattern.lastIndex) {
+    const isRead = !isHead || head.length === HEAD;
+    if (isRead) {
+      if (semicolon >= 0 && semicolon < at) semicolon = text.indexOf(";", at);
+      if (semicolon < 0 || semicolon >= end) break;
+      // Words are of interest only where a body may begin.
+      run.lastIndex = at;
+      if (head[0] !== "CREATE" && run.test(text)) {
+        pattern.lastIndex = run.lastIndex;
+        continue;
+      }
+    }
     if (dialect === "postgres" && text.startsWith("/*", at)) {
       pattern.lastIndex = commentEnd(text, at);
       continue;
@@ -107,11 +138,15 @@ function* headsOf(text: string, dialect: Dialect): Generator<Words> {
     } else if (isHead && head.length < HEAD) head.push(word);
     else if (word === "BEGIN" && head[0] === "CREATE") isBody = true;
     last = all;
-    const isRead = !isHead || head.length === HEAD;
-    if (isRead && semicolon >= 0 && semicolon < at) semicolon = text.indexOf(";", at);
-    if (isRead && semicolon < 0) break;
   }
   if (head.length > 0) yield head;
+}
+
+/** Where a text ends without the blanks and semicolons behind it. */
+function endOf(text: string): number {
+  let end = text.length;
+  while (end > 0 && /[\s;]/.test(text[end - 1]!)) end -= 1;
+  return end;
 }
 
 /** Where a comment ends that may have others inside. */

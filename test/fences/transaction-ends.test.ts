@@ -51,6 +51,20 @@ describe.each(["sqlite", "postgres", "mysql"] as const)("first words on %s", (di
     const text = `INSERT INTO t VALUES ('${"x;COMMIT ".repeat(2_000_000)}', ${"1,".repeat(500_000)} 1)`;
     expect(endsTransaction(text, dialect)).toBe(false);
   });
+  it("read on behind many rows, whatever is quoted in them", () => {
+    const row = `(1, -2.5, 'a;COMMIT '';', "b;COMMIT", ?, $1, now() /* ;COMMIT */, *), `;
+    const rows = row.repeat(5_000);
+    const long = `'${"\u{1f600};".repeat(16_000)}', `.repeat(400);
+    for (const values of [rows, long]) {
+      const text = `INSERT INTO t VALUES (${values} 1)`;
+      for (const more of ["", ";", "; ;\n", "; SELECT 1", "; -- COMMIT"]) {
+        expect(endsTransaction(text + more, dialect)).toBe(false);
+      }
+      for (const more of ["; COMMIT", "; -- x\nCOMMIT;", "; SELECT 1; ROLLBACK"]) {
+        expect(endsTransaction(text + more, dialect)).toBe(true);
+      }
+    }
+  });
   it.each(goesOn[dialect])("find none in %j", (text) => {
     expect(endsTransaction(text, dialect)).toBe(false);
   });
