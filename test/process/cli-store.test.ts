@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
+import { readdirSync, statSync, writeFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { freePort } from "../servers/free-port.js";
 import { Sandbox } from "./cli-process.js";
