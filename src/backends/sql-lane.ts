@@ -40,6 +40,11 @@ export class Lane<V, C extends OwnConnection<V>> {
     }
   }
 
+  /** Gives up the connection unless somebody uses it; whoever comes next makes another. */
+  drop(): void {
+    if (this.#underWay === 0 && this.#connection?.isOpen === true) this.#connection.destroy();
+  }
+
   /** Closes the connection, in good order unless something on it is not answered yet. */
   async close(): Promise<void> {
     this.#isClosed = true;

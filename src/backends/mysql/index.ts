@@ -98,6 +98,8 @@ export function mysqlBackend(options: MysqlBackendOptions): MysqlBackend {
     const { storeId, schema, isDurable } = await renewals
       .use(call, (connection) => prepare(connection, planFor(wanted, migrate)))
       .catch((error: unknown) => {
+        // A caller who has only the error could not close it, and it would keep the process.
+        renewals.drop();
         throw faults.explain(error, { during: "open the store", backend: "mysql" });
       });
     if (!isDurable) warn(runtime);

@@ -105,6 +105,8 @@ export function postgresBackend(options: PostgresBackendOptions): PostgresBacken
     const { storeId, isDurable, isPooled, hasTimeline } = await renewals
       .use(call, (connection) => options.prepare(connection, planFor(schema, migrate)))
       .catch((error: unknown) => {
+        // A caller who has only the error could not close it, and it would keep the process.
+        renewals.drop();
         throw faults.explain(error, { during: "open the store", backend: "postgres" });
       });
     const notices = new Notices(() => database.connect(), `tenure_${storeId}`, runtime);

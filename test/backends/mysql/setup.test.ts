@@ -7,7 +7,7 @@ import { platform } from "../../../src/platform/index.js";
 import { describeOn } from "../../servers/find.js";
 import { mariadbProgram, startMariadb, type MariadbServer } from "../../servers/mariadb.js";
 import { startChild } from "./children.js";
-import { call, freshSchema, openOn, poolOn, take } from "./rig.js";
+import { call, freshSchema, openOn, poolOn, take, until } from "./rig.js";
 
 describeOn(mariadbProgram, "setting up lease rows", () => {
   let server: MariadbServer;
@@ -205,5 +205,38 @@ describeOn(mariadbProgram, "setting up lease rows", () => {
     expect(await other.tryAcquire("both")).toBeNull();
     await lease.release();
     await Promise.all([one.close(), other.close()]);
+  });
+
+  it("leaves no session behind when it fails, and the caller's pool as it was", async () => {
+    await server.addUser("nobody", "USAGE ON *.*");
+    const { createPool } = await import("mysql2/promise");
+    const pool = createPool({
+      uri: server.urlFor("nobody", "secret", "information_schema"),
+      connectionLimit: 1,
+    });
+    onTestFinished(() => pool.end());
+    const sessions = async (): Promise<number> => {
+      const count = "SELECT COUNT(*) AS n FROM information_schema.processlist WHERE user = 'nobody'";
+      return Number((await server.query<{ n: unknown }>(count))[0]!.n);
+    };
+    const schema = freshSchema();
+    for (const migrate of [true, false]) {
+      for (let tries = 0; tries < 3; tries++) {
+        const opening = connect(await mysql(pool, { schema, migrate }));
+        await expect(opening).rejects.toBeInstanceOf(UnavailableError);
+      }
+    }
+    await until("no session is left", async () => (await sessions()) === 0);
+    expect((await pool.query("SELECT 1 AS one"))[0]).toEqual([{ one: 1 }]);
+  });
+
+  it("can be tried again with the same backend", async () => {
+    const schema = freshSchema();
+    const backend = await mysql(poolOn(server), { schema, migrate: false });
+    await expect(connect(backend)).rejects.toBeInstanceOf(UnavailableError);
+    await openOn(server.url, { schema });
+    const tenure = await connect(backend);
+    await (await tenure.acquire("a")).release();
+    await tenure.close();
   });
 });

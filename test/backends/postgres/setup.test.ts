@@ -3,12 +3,18 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, expect, it } from "vitest";
-import { schemaSql as advisorySql } from "../../../src/backends/postgres-advisory/open.js";
-import { schemaSql } from "../../../src/backends/postgres/open.js";
+import postgresJs from "postgres";
+import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
+import {
+  postgresAdvisory,
+  schemaSql as advisorySql,
+} from "../../../src/backends/postgres-advisory/open.js";
+import { postgres, schemaSql } from "../../../src/backends/postgres/open.js";
+import { connect } from "../../../src/connect.js";
+import { UnavailableError } from "../../../src/core/errors.js";
 import { describeOn } from "../../servers/find.js";
 import { postgresProgram, startPostgres, type PostgresServer } from "../../servers/postgres.js";
-import { call, freshSchema, openOn, take } from "./rig.js";
+import { call, freshSchema, openOn, poolOn, take, until } from "./rig.js";
 
 const run = promisify(execFile);
 
@@ -67,5 +73,43 @@ describeOn(postgresProgram, "setting up", () => {
     expect(a.storeId).not.toBe(b.storeId);
     await take(a, "same");
     await take(b, "same");
+  });
+
+  it("leaves no session behind when it fails, and the caller's pool as it was", async () => {
+    await server.query("CREATE ROLE nobody LOGIN PASSWORD 'secret'");
+    const pool = poolOn(server, { connectionString: server.urlFor("nobody"), max: 1 });
+    const sql = postgresJs(server.urlFor("nobody"), { max: 1 });
+    onTestFinished(() => sql.end());
+    const sessions = async (): Promise<number> => {
+      const count = "SELECT count(*)::int AS n FROM pg_stat_activity WHERE usename = 'nobody'";
+      return (await server.query<{ n: number }>(count))[0]!.n;
+    };
+    const schema = freshSchema();
+    for (const migrate of [true, false]) {
+      const options = { schema, migrate };
+      for (let tries = 0; tries < 3; tries++) {
+        for (const backend of [
+          await postgres(pool, options),
+          await postgres(sql, options),
+          await postgresAdvisory(sql, options),
+          await postgresAdvisory(server.urlFor("nobody"), options),
+        ]) {
+          await expect(connect(backend)).rejects.toBeInstanceOf(UnavailableError);
+        }
+      }
+    }
+    await until("no session is left", async () => (await sessions()) === 0);
+    expect((await pool.query("SELECT 1 AS one")).rows).toEqual([{ one: 1 }]);
+    expect([...(await sql`SELECT 1 AS one`)]).toEqual([{ one: 1 }]);
+  });
+
+  it("can be tried again with the same backend", async () => {
+    const schema = freshSchema();
+    const backend = await postgres(poolOn(server), { schema, migrate: false });
+    await expect(connect(backend)).rejects.toBeInstanceOf(UnavailableError);
+    await server.query(schemaSql({ schema }));
+    const tenure = await connect(backend);
+    await (await tenure.acquire("a")).release();
+    await tenure.close();
   });
 });
