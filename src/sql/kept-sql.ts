@@ -91,7 +91,7 @@ const PLAIN = /^[ -[\]-~]*$/;
  * A value as SQL that means the same whatever the connection's settings and character set: it is
  * ASCII, and a backslash stands in a literal of the kind in which it always escapes.
  */
-export function literalOf(value: KeptValue): string {
+function literalOf(value: KeptValue): string {
   if (value === null) return "NULL";
   if (typeof value !== "string") return `'${BigInt(value)}'`;
   const quoted = value.replaceAll("'", "''");

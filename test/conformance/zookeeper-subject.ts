@@ -39,7 +39,8 @@ export function zookeeperSubject(
     time: realTime(sleep),
     connect: (backend) => Tenure.open(backend, platform(), { purpose: "efficiency" }),
     runId: String(process.pid),
-    shortTtlMs: MIN_SESSION_MS,
+    // A third of it without an answer counts as silence, which a busy machine may keep.
+    shortTtlMs: 3 * MIN_SESSION_MS,
     expirySlackMs: slackMs,
     async open() {
       const handlesBefore = handles();
