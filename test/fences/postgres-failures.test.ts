@@ -69,11 +69,20 @@ describeOn(postgresProgram, "the Postgres fence when things break", () => {
       const before = Number(await balanceOn(server));
       const isThere = async (): Promise<boolean> =>
         (await balanceOn(server)) === before + 1 || direction === "request";
+      let hold = (): void => undefined;
+      const isHeld = new Promise<void>((resolve) => {
+        hold = () => {
+          proxy.hold(direction);
+          resolve();
+        };
+      });
       const writing = handle.write(async (tx) => {
         await tx.query(add);
-        proxy.hold(direction);
+        hold();
       });
       const told = expect(writing).rejects.toThrow(OutcomeUnknownError);
+      // It is idle between its statements, too: after a cut there the hold would come and stay.
+      await Promise.race([isHeld, told]);
       if (direction === "request") await seen("state = 'idle in transaction'");
       while (!(await isThere()));
       proxy.cut();
