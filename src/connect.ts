@@ -107,6 +107,8 @@ const OPENERS: Readonly<Record<string, Opener>> = {
  * With `efficiency` such a store is accepted and `lease.token` may be undefined, which no fence
  * takes.
  *
+ * A backend that turns out to promise less than is asked for once it is open is closed.
+ *
  * @throws TypeError for an unknown URL or option. GuaranteeError when the store promises less than
  *   is asked for. UnavailableError when it cannot be opened, or its client library is missing.
  */

@@ -8,7 +8,7 @@ import type { DetachedLease } from "./detached.js";
 import type { Duration } from "./duration.js";
 import { ArgumentTypeError, GuaranteeError, UnavailableError } from "./errors.js";
 import type { EventSink } from "./events.js";
-import { checkBackend, checkGuarantee } from "./guarantee.js";
+import { checkBackend, checkGuarantee, checkOpened } from "./guarantee.js";
 import type { Purpose, Requirement } from "./guarantee.js";
 import { armTargets, checkTargets, runHeld } from "./hold.js";
 import type { ArmTargets, HoldOptions, Work } from "./hold.js";
@@ -78,7 +78,8 @@ export class Tenure<T extends FencingToken | undefined = FencingToken> implement
   }
 
   /**
-   * A tenure over a backend; the backend is opened. `connect` is the public way.
+   * A tenure over a backend; the backend is opened, and closed again when it then turns out to
+   * promise less. `connect` is the public way.
    *
    * @throws GuaranteeError when the store promises less than `purpose` and `require` ask for.
    */
@@ -91,8 +92,7 @@ export class Tenure<T extends FencingToken | undefined = FencingToken> implement
     const tenure = new Tenure(backend, runtime, options, callTimeoutMs(options.timeout));
     if (backend.open !== undefined) {
       await tenure.#calls.run("open", undefined, (call) => backend.open!(call));
-      // What was found on opening may have weakened the manifest.
-      checkGuarantee(backend, options.purpose, options.require);
+      await checkOpened(backend, options.purpose, options.require);
     }
     return tenure;
   }

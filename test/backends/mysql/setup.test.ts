@@ -164,6 +164,17 @@ describeOn(mariadbProgram, "setting up lease rows", () => {
       connect(backend, { require: "durable" }),
     );
     await expect(asked).rejects.toThrow(GuaranteeError);
+    const pool = poolOn(server);
+    for (let tries = 0; tries < 3; tries++) {
+      const refused = connect(await mysql(pool, { schema }), { require: "durable" });
+      await expect(refused).rejects.toThrow(GuaranteeError);
+    }
+    const sessions = async (): Promise<number> => {
+      const text = "SELECT COUNT(*) AS n FROM information_schema.processlist WHERE db = ?";
+      return Number((await server.query<{ n: unknown }>(text, [schema]))[0]!.n);
+    };
+    // Those of the two backends that are open.
+    await until("the others have none", async () => (await sessions()) === 2);
   });
 
   it("needs no session: what one connection acquired another releases (case 38)", async () => {
