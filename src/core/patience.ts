@@ -35,8 +35,6 @@ export class Patience implements Member {
   #controller: AbortController | undefined;
   #over: PatienceOver | undefined;
   #answeredAt: Moment;
-  /** Failures since the store has answered, the last of them in {@link failure}. */
-  #failures = 0;
   #failure: unknown;
   #isAsking = false;
 
@@ -132,7 +130,6 @@ export class Patience implements Member {
   /** The store has answered. */
   answered(): void {
     this.#failure = undefined;
-    this.#failures = 0;
     this.#answeredAt = now(this.#runtime.clock);
   }
 
@@ -147,8 +144,7 @@ export class Patience implements Member {
     if (!isNoAnswer(error)) throw error;
     if (isPermanent(error)) throw error;
     const silentMs = elapsedMs(this.#answeredAt, now(this.#runtime.clock));
-    if (silentMs >= this.#unansweredMs && this.#failures > 0) throw error;
-    this.#failures++;
+    if (silentMs >= this.#unansweredMs && this.#failure !== undefined) throw error;
     this.#failure = error;
   }
 

@@ -87,7 +87,6 @@ export interface TransactionGuard {
   readonly first: string;
   readonly last: string;
   readonly end: "COMMIT" | "ROLLBACK";
-  readonly reset: string;
   told(error: unknown): TenureError | undefined;
 }
 
@@ -104,7 +103,6 @@ export function transactionGuard(mode: "write" | "read"): TransactionGuard {
     last: `SELECT CAST(CASE current_setting('tenure.transaction', true) WHEN 'begun' THEN '1'
       ELSE 'tenure: ${ENDED}' END AS integer)`,
     end: mode === "write" ? "COMMIT" : "ROLLBACK",
-    reset: "SELECT 1",
     told: (error) => {
       const { code, message } = (error ?? {}) as { code?: unknown; message?: unknown };
       if (code === IN_FAILED_TRANSACTION) {

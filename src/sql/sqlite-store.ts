@@ -9,6 +9,7 @@
 import { ArgumentTypeError, OutcomeUnknownError, UnavailableError } from "../core/errors.js";
 import type { TenureError } from "../core/errors.js";
 import type { Runtime } from "../core/runtime.js";
+import { isGuarded, isSqlites, setGuard } from "../dialects/sqlite.js";
 import { isBeforehand, Look, type Run, type Script, type Shortcut } from "./script.js";
 import type { SqlRows, Step } from "./script.js";
 import type { NowMs } from "./sqlite-clock.js";
@@ -36,16 +37,6 @@ export interface SqliteParts {
 /** Tries that follow at once; most locks are held for less than a millisecond. */
 const EAGER_TRIES = 5;
 const LONGEST_PAUSE_MS = 8;
-
-/** Set first in a transaction on a connection of the caller's. */
-const GUARD = "tenure_transaction";
-
-/** SQLite ends a transaction by itself after some errors, such as that of a full disk. */
-function isSqlites(error: unknown): boolean {
-  const { code, cause } = (error ?? {}) as { code?: unknown; cause?: unknown };
-  if (typeof code === "string" && code.includes("SQLITE")) return true;
-  return cause !== undefined && isSqlites(cause);
-}
 
 /** Nothing has happened yet, and another connection has the lock. */
 class Busy extends Error {}
@@ -236,7 +227,7 @@ export class SqliteStore implements SqlStore<"sqlite"> {
     }
     let result: R;
     try {
-      if (!this.#parts.ownsConnection) connection.prepare(`SAVEPOINT ${GUARD}`).run();
+      if (!this.#parts.ownsConnection) setGuard(connection);
       result = step();
     } catch (error) {
       const ended = isSqlites(error) || this.#isStill() ? undefined : this.#ended(during, error);
@@ -263,13 +254,7 @@ export class SqliteStore implements SqlStore<"sqlite"> {
   #isStill(): boolean {
     if (!this.#connection.inTransaction) return false;
     if (this.#parts.ownsConnection) return true;
-    try {
-      this.#connection.prepare(`RELEASE ${GUARD}`).run();
-      return true;
-    } catch (error) {
-      if (String(error).includes("no such savepoint")) return false;
-      throw error;
-    }
+    return isGuarded(this.#connection);
   }
 
   #ended(during: string, cause?: unknown): OutcomeUnknownError {

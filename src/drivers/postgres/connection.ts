@@ -62,8 +62,6 @@ export interface PostgresGuard {
   readonly last: string;
   /** What ends it: what only reads has nothing to commit. */
   readonly end: "COMMIT" | "ROLLBACK";
-  /** What puts the session back where it was ended inside the work. */
-  readonly reset: string;
   /** What the failure of `last` says; undefined for other errors. */
   told(error: unknown): TenureError | undefined;
 }

@@ -168,8 +168,8 @@ async function mustGoOn(tx: FullSql, guard: PostgresGuard): Promise<void> {
     await tx.unsafe(guard.last);
   } catch (error) {
     const told = guard.told(error);
-    // The library keeps the connection, which may still be set for what was ended.
-    if (told instanceof OutcomeUnknownError) await tx.unsafe(`ROLLBACK; ${guard.reset}`);
+    // The library keeps the connection, on which the work may have begun another.
+    if (told instanceof OutcomeUnknownError) await tx.unsafe("ROLLBACK");
     throw told ?? error;
   }
 }

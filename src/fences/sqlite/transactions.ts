@@ -8,6 +8,7 @@
  * can, rather than failing at COMMIT, when the work has run.
  */
 import { OutcomeUnknownError, UnavailableError } from "../../core/errors.js";
+import { isGuarded, isSqlites, setGuard } from "../../dialects/sqlite.js";
 import { throwIfAborted } from "../bearer.js";
 import type { FenceCall } from "../contract.js";
 import type { Connection, SqliteParts } from "./connection.js";
@@ -109,7 +110,7 @@ export class Transactions {
     this.own(during, () => connection.prepare(begin).run());
     let result: R;
     try {
-      if (!this.#parts.ownsConnection) connection.prepare(`SAVEPOINT ${GUARD}`).run();
+      if (!this.#parts.ownsConnection) setGuard(connection);
       result = step();
     } catch (error) {
       const ended = isSqlites(error) || this.#isStill() ? undefined : this.#ended(during, error);
@@ -136,13 +137,7 @@ export class Transactions {
   #isStill(): boolean {
     if (!this.connection.inTransaction) return false;
     if (this.#parts.ownsConnection) return true;
-    try {
-      this.connection.prepare(`RELEASE ${GUARD}`).run();
-      return true;
-    } catch (error) {
-      if (String(error).includes("no such savepoint")) return false;
-      throw error;
-    }
+    return isGuarded(this.connection);
   }
 
   #ended(during: string, cause?: unknown): OutcomeUnknownError {
@@ -160,16 +155,6 @@ export class Transactions {
       // SQLite has rolled back by itself, or the connection is closed, which does the same.
     }
   }
-}
-
-/** Set first in a transaction on a connection of the caller's. */
-const GUARD = "tenure_transaction";
-
-/** SQLite ends a transaction by itself after some errors, such as that of a full disk. */
-function isSqlites(error: unknown): boolean {
-  const { code, cause } = (error ?? {}) as { code?: unknown; cause?: unknown };
-  if (typeof code === "string" && code.includes("SQLITE")) return true;
-  return cause !== undefined && isSqlites(cause);
 }
 
 /** Nothing has happened yet, and another connection has the lock. */
