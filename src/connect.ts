@@ -162,7 +162,7 @@ async function openUrl(
   { storeId, endWithProcess }: ConnectOptions,
 ): Promise<Backend<FencingToken | undefined>> {
   const schemes = Object.keys(OPENERS)
-    .map((scheme) => `${scheme}:`)
+    .map((scheme) => (scheme === "memory" ? "memory: within one process," : `${scheme}:`))
     .join(" ");
   const colon = url.indexOf(":");
   // As in every URL, in letters of either case.

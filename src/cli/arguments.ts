@@ -6,7 +6,7 @@ import type { DurationLimits } from "../core/duration.js";
 import { checkName } from "../core/names.js";
 import { parseToken } from "../core/token.js";
 import type { FencingToken } from "../core/token.js";
-import { likeliest } from "./nearest.js";
+import { nearest } from "./nearest.js";
 
 /** The command line is wrong: exit code 64. */
 export class UsageError extends Error {
@@ -63,7 +63,8 @@ export function parse<F extends Flags>(args: readonly string[], options: F): Par
 /** The flag that an unknown one may have been meant to be. */
 function meant(complaint: string, options: Flags): string {
   const unknown = /unknown option '--([^']+)'/i.exec(complaint)?.[1];
-  const like = unknown === undefined ? undefined : likeliest(unknown, Object.keys(options));
+  if (unknown === undefined) return "";
+  const [like] = nearest(unknown, Object.keys(options));
   return like === undefined ? "" : `did you mean --${like}? `;
 }
 

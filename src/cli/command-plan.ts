@@ -115,8 +115,8 @@ function withoutDashes(
   own: readonly string[],
   usage: string,
 ): UsageError {
+  if (name === undefined) return new UsageError("NAME is missing", usage);
   const message = "the command to run must follow after --";
-  if (name === undefined) return new UsageError(message, usage);
   const command = first === undefined ? ["COMMAND"] : [first, ...rest];
   const flags = [...own];
   const inShell = first === undefined ? -1 : own.lastIndexOf(first) + 1;

@@ -33,8 +33,8 @@ export function readCronPlan(argv: readonly string[]): CronPlan {
   const { own, words } = split;
   const { values, operands } = parseOwn(split, FLAGS);
   const [name, cron, ...more] = operands;
-  if (name !== undefined && cron === undefined)
-    throw new UsageError("EXPRESSION is missing", USAGE);
+  if (name === undefined) throw new UsageError("NAME is missing", USAGE);
+  if (cron === undefined) throw new UsageError("EXPRESSION is missing", USAGE);
   if (more.length > 0 && words !== undefined) {
     const hint = "an expression is one word: put it in quotes";
     throw new UsageError(`unexpected argument ${JSON.stringify(more[0])}`, hint);
@@ -42,7 +42,7 @@ export function readCronPlan(argv: readonly string[]): CronPlan {
   if (words === undefined) throw new UsageError("the command to run must follow after --", USAGE);
   return {
     ...readCommand("cron", values, operands.slice(0, 1), own, words),
-    cron: cron ?? "",
+    cron,
     timeZone: values.tz ?? "UTC",
     missed: word(values.missed, "--missed", ["skip", "last", "all"], "skip"),
     crashed: word(values.crashed, "--crashed", ["rerun", "leave"], "rerun"),

@@ -1,7 +1,7 @@
 /** What `tenure elect` was asked to do. */
 import type { HolderInfo } from "../core/backend.js";
 import { nameOperand, parse, STORE_FLAGS, UsageError } from "./arguments.js";
-import { COMMAND_FLAGS, readCommand, splitCommand } from "./command-plan.js";
+import { COMMAND_FLAGS, parseOwn, readCommand, splitCommand } from "./command-plan.js";
 import type { CommandPlan } from "./command-plan.js";
 import type { ReadyPlaces } from "./readiness.js";
 
@@ -37,8 +37,11 @@ const OF_CANDIDATES = ["ttl", "grace", "shell", "info", "ready-file", "ready-por
  * @throws UsageError, TypeError or RangeError naming flag and value.
  */
 export function readElectPlan(argv: readonly string[]): CandidatePlan | ObserverPlan {
-  const { own, words } = splitCommand(argv);
-  const { values, operands } = parse(own, FLAGS);
+  const split = splitCommand(argv);
+  const { own, words } = split;
+  // One who only looks has forgotten no dashes.
+  const looks = own.includes("--observe");
+  const { values, operands } = looks ? parse(own, FLAGS) : parseOwn(split, FLAGS);
   if (values.observe === true) {
     const usage = "tenure elect NAME --observe [--store URL] [--json]";
     if (words !== undefined) throw new UsageError("--observe takes no command", usage);

@@ -4,7 +4,7 @@ import { UsageError } from "./arguments.js";
 import type { Command } from "./command.js";
 import { EXIT } from "./exit-codes.js";
 import { exitFor, tellFailure } from "./failure.js";
-import { likeliest } from "./nearest.js";
+import { meantOf } from "./nearest.js";
 import { flushed, OutputError, print, whenUnwritten } from "./output.js";
 
 const HELP = `Work that must be done by one process at a time.
@@ -74,9 +74,7 @@ async function main([first, ...rest]: readonly string[]): Promise<number> {
 function noVerb(verb: string): UsageError {
   const verbs = Object.keys(VERBS);
   const verbFirst = "the verb comes first, its flags after it: tenure VERB …; ";
-  const like = likeliest(verb, verbs);
-  const asked = like === undefined ? "" : `did you mean ${like}? `;
-  const start = verb.startsWith("-") ? verbFirst : asked;
+  const start = verb.startsWith("-") ? verbFirst : meantOf(verb, verbs, 1);
   const hint = `${start}verbs are ${verbs.join(" ")}; see tenure --help`;
   return new UsageError(`there is no verb ${JSON.stringify(verb)}`, hint);
 }

@@ -4,10 +4,10 @@ import { LeaseLostError } from "../core/errors.js";
 import type { OwnedPartition } from "../partitions/contract.js";
 import { partitions } from "../partitions/group.js";
 import { machineTimers } from "../platform/clocks.js";
-import { duration, parse, STORE_FLAGS, UsageError } from "./arguments.js";
+import { duration, STORE_FLAGS, UsageError } from "./arguments.js";
 import { ChildRun } from "./child-run.js";
 import { checkPlatform, CLOSE_MS, endOf, orInterrupted, within } from "./command-end.js";
-import { COMMAND_FLAGS, readCommand } from "./command-plan.js";
+import { COMMAND_FLAGS, parseOwn, readCommand } from "./command-plan.js";
 import type { CommandPlan } from "./command-plan.js";
 import { EXIT, signalExit } from "./exit-codes.js";
 import { GuardedChild } from "./guarded-child.js";
@@ -24,6 +24,8 @@ export interface EachPlan extends CommandPlan {
   readonly drainMs: number | undefined;
 }
 
+const COMMAND_ONLY = ["count", "drain", "ttl", "grace", "shell"] as const;
+
 const FLAGS = {
   ...STORE_FLAGS,
   ...COMMAND_FLAGS,
@@ -31,9 +33,21 @@ const FLAGS = {
   drain: { type: "string" },
 } as const;
 
-/** @throws UsageError, TypeError or RangeError naming flag and value. */
-export function readEachPlan(own: readonly string[], words: readonly string[]): EachPlan {
-  const { values, operands } = parse(own, FLAGS);
+/** Whether a command is meant to run, although no `--` says where it begins. */
+export function meansCommand(own: readonly string[]): boolean {
+  return own.some((arg) => COMMAND_ONLY.some((flag) => arg.startsWith(`--${flag}`)));
+}
+
+/**
+ * The plan of a command line; `words` is undefined where its `--` is missing.
+ *
+ * @throws UsageError, TypeError or RangeError naming flag and value.
+ */
+export function readEachPlan(
+  own: readonly string[],
+  words: readonly string[] | undefined,
+): EachPlan {
+  const { values, operands } = parseOwn({ own, words }, FLAGS);
   const { count = "" } = values;
   const plan = readCommand("partitions", values, operands, own, words);
   if (!/^[1-9][0-9]{0,5}$/.test(count)) {

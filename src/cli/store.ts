@@ -32,7 +32,9 @@ function stateFolder(): string {
   return path.isAbsolute(state) ? state : path.join(homedir(), ".local", "state");
 }
 
-function absolute(url: string): string {
+function absolute(named: string): string {
+  // As in every URL, in letters of either case.
+  const url = named.replace(/^[a-z0-9+]+:/i, (scheme) => scheme.toLowerCase());
   const file = /^sqlite:(?!\/|:memory:|file:)(.+)$/s.exec(url)?.[1];
   return file === undefined ? url : `sqlite:${path.resolve(file)}`;
 }
@@ -90,7 +92,7 @@ type Schedules = Pick<typeof schedules, "schedule" | "isoTime">;
  * @throws UsageError for a store that has none.
  */
 export async function schedulesOn({ url, folder }: StoreChoice): Promise<Schedules> {
-  if (!/^(sqlite|postgres|postgresql):/i.test(url)) {
+  if (!/^(sqlite|postgres|postgresql):/.test(url)) {
     const scheme = url.slice(0, url.indexOf(":") + 1);
     throw new UsageError(
       `a schedule is kept in SQLite or Postgres, not in ${JSON.stringify(scheme)}`,

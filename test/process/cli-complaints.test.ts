@@ -14,13 +14,17 @@ it("asks whether another verb or flag was meant", async () => {
     [["run", "a", "--tll", "3s", ...ECHO], "did you mean --ttl?"],
     [["elect", "a", "--ready-prot", "1", ...ECHO], "did you mean --ready-port?"],
     [["ls", "--jsn"], "did you mean --json?"],
+    [["lab", "chekc"], "did you mean check?"],
+    [["lab", "run", "paused-hodler"], "did you mean paused-holder"],
   ];
   for (const [args, question] of asked) {
     const ended = await box.tenure(args);
     expect(ended, args.join(" ")).toMatchObject({ code: 64, stdout: "" });
     expect(ended.stderr).toContain(question);
   }
-  for (const args of [["zzzzzz"], ["x"], ["ls", "--qqqqqq"]]) {
+  const unlike = [["zzzzzz"], ["x"], ["frob"], ["lock"], ["list"], ["ls", "--qqqqqq"]];
+  const inLab = [["lab", "frob"], ["lab", "run", "frob"], ["lab", "shrink", "1", "--variant", "zz"]];
+  for (const args of [...unlike, ...inLab]) {
     const ended = await box.tenure(args);
     expect(ended, args.join(" ")).toMatchObject({ code: 64, stdout: "" });
     expect(ended.stderr).not.toContain("did you mean");
@@ -38,11 +42,49 @@ it("says where the command's own flags stand, and which value is missing", async
   };
   expect(await said("run", "a", "ls", "-l")).toMatch(/with its own flags, must follow after --/);
   expect(await said("cron", "a", "* * * * *", "ls", "-l")).toMatch(/must follow after --/);
+  expect(await said("elect", "a", "ls", "-l")).toMatch(/must follow after --/);
+  expect(await said("elect", "a", "--observe", "-l")).not.toMatch(/must follow after --/);
+  expect(await said("partitions", "a", "--count", "8", "ls", "-l")).toMatch(/must follow after --/);
   expect(await said("run", "a", "-l", ...ECHO)).not.toMatch(/must follow after --/);
   expect(await said("run", "a", "sh", "-c", "exit 1")).toContain("tenure run a -- sh -c 'exit 1'\n");
   expect(await said("run", "-c", "a", "sh", "x")).toContain("tenure run a -c -- sh x\n");
   const negative = await said("run", "a", "--ttl", "-5s", ...ECHO);
   expect(negative).toContain("--ttl needs a value, and what follows begins with -");
+});
+
+it("names the first thing that is missing, and how the whole is written", async () => {
+  await using box = new Sandbox();
+  for (const verb of ["run", "elect", "cron", "partitions", "acquire", "release", "show"]) {
+    const ended = await box.tenure([verb]);
+    expect(ended, verb).toMatchObject({ code: 64, stdout: "" });
+    expect(ended.stderr, verb).toMatch(/^tenure: NAME is missing\n/);
+  }
+  const count = ["--count", "8"];
+  for (const [args, line] of [
+    [["run", "a"], "tenure run a -- COMMAND"],
+    [["elect", "a"], "tenure elect a -- COMMAND"],
+    [["partitions", "a", ...count], "tenure partitions a --count 8 -- COMMAND"],
+    [["partitions", "a", ...count, "work"], "tenure partitions a --count 8 -- work"],
+  ] as const) {
+    const ended = await box.tenure(args);
+    expect(ended, args.join(" ")).toMatchObject({ code: 64, stdout: "" });
+    const complaint = "tenure: the command to run must follow after --";
+    expect(ended.stderr).toBe(`${complaint}\ntenure:   ${line}\n`);
+  }
+  expect((await box.tenure(["partitions", "a", "work"])).stderr).toContain("--count N");
+});
+
+it("lists as --store what the command takes", async () => {
+  await using box = new Sandbox();
+  for (const store of ["x", "mem:", "/tmp/locks.db"]) {
+    const ended = await box.tenure(["run", "a", "--store", store, ...ECHO]);
+    expect(ended, store).toMatchObject({ code: 64, stdout: "" });
+    expect(ended.stderr).toMatch(/--store must be a store URL \(sqlite: .*zookeeper:\)/);
+  }
+  // Letters of either case, as elsewhere.
+  expect((await box.tenure(["ls", "--store", "MEMORY:"])).stderr).toContain("keeps nobody out");
+  await box.tenure(["run", "a", "--store", "SQLite:./x.db", ...ECHO]);
+  expect((await box.tenure(["show", "a", "--store", "sqlite:./x.db"])).stdout).toBe("a is free\n");
 });
 
 it("speaks of flags, not of options, where a store has no tokens", async () => {

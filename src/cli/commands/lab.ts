@@ -3,7 +3,7 @@ import { UsageError } from "../arguments.js";
 import type { Command } from "../command.js";
 import { EXIT } from "../exit-codes.js";
 import { print } from "../output.js";
-import { nearest } from "../nearest.js";
+import { meantOf } from "../nearest.js";
 
 const HELP = `Makes locks fail, in a simulated world in which the real code runs.
 
@@ -37,8 +37,8 @@ async function run([verb, ...args]: readonly string[]): Promise<number> {
   if (verb === undefined) throw new UsageError("a verb is missing", "see tenure lab --help");
   const load = Object.hasOwn(VERBS, verb) ? VERBS[verb] : undefined;
   if (load === undefined) {
-    const near = nearest(verb, Object.keys(VERBS)).join(" or ");
-    const hint = `did you mean ${near}? verbs are ${Object.keys(VERBS).join(" ")}`;
+    const verbs = Object.keys(VERBS);
+    const hint = `${meantOf(verb, verbs)}verbs are ${verbs.join(" ")}`;
     throw new UsageError(`tenure lab has no verb ${JSON.stringify(verb)}`, hint);
   }
   const { command } = await load();

@@ -8,7 +8,7 @@ import type { Command } from "../command.js";
 import { splitCommand } from "../command-plan.js";
 import { EXIT } from "../exit-codes.js";
 import { print, printJson, processOf, quoted, table } from "../output.js";
-import { readEachPlan, runEach } from "../partition-run.js";
+import { meansCommand, readEachPlan, runEach } from "../partition-run.js";
 import { withStoreAsItIs } from "../store.js";
 
 const HELP = `Shows who owns what in a group that shares its partitions (tenure/partitions). With a
@@ -40,14 +40,18 @@ The command gets TENURE_PARTITION, TENURE_TOKEN and the other variables of tenur
 exit code: 0 (also while some are unowned)   1 the group has no members   64 wrong usage
   69 store unavailable   with a command: that of one that failed, or 128 + signal`;
 
+const USAGE =
+  "tenure partitions NAME [flags], or tenure partitions NAME --count N [flags] -- COMMAND";
+
 async function run(argv: readonly string[]): Promise<number> {
   const { own, words } = splitCommand(argv);
-  return words === undefined ? look(own) : runEach(readEachPlan(own, words));
+  const looks = words === undefined && !meansCommand(own);
+  return looks ? look(own) : runEach(readEachPlan(own, words));
 }
 
 async function look(args: readonly string[]): Promise<number> {
   const { values, operands } = parse(args, STORE_FLAGS);
-  const name = nameOperand(operands, "tenure partitions NAME [flags]");
+  const name = nameOperand(operands, USAGE);
   const tell = (view: PartitionsView): number => {
     if (values.json === true) printJson(view);
     else print(inWords(view));

@@ -1,7 +1,7 @@
 /** What the verbs of `tenure lab` read from the command line alike. */
 import { writeFileSync } from "node:fs";
 import { UsageError, word } from "../../arguments.js";
-import { nearest } from "../../nearest.js";
+import { meantOf } from "../../nearest.js";
 import type { FenceMode } from "../../../lab/resource.js";
 import { SCENARIOS } from "../../../lab/scenarios/play.js";
 import type { Scenario } from "../../../lab/scenarios/scenario.js";
@@ -44,13 +44,10 @@ export function scenarioOperand(operands: readonly string[], usage: string): Sce
     (scenario) => scenario.name === name || String(scenario.id) === name,
   );
   if (found !== undefined) return found;
-  const near = nearest(
-    name,
-    SCENARIOS.map((scenario) => scenario.name),
-  ).join(" or ");
+  const names = SCENARIOS.map((scenario) => scenario.name);
   throw new UsageError(
     `there is no scenario ${JSON.stringify(name)}`,
-    `did you mean ${near}? tenure lab list names all`,
+    `${meantOf(name, names)}tenure lab list names all`,
   );
 }
 

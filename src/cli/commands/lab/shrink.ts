@@ -3,7 +3,7 @@ import { parse, unexpected, UsageError } from "../../arguments.js";
 import type { Command } from "../../command.js";
 import { EXIT } from "../../exit-codes.js";
 import { print, printJson, say } from "../../output.js";
-import { nearest } from "../../nearest.js";
+import { meantOf } from "../../nearest.js";
 import { fenceFlag, seedFlag, writeReport } from "./plan.js";
 import { storeFlag } from "./soak.js";
 import { shrink, type Shrunk } from "../../../lab/shrink.js";
@@ -84,8 +84,8 @@ function show({ seed, faults, events, removed, isLossy, forMs, runs, violation }
 function variantFlag(value: string): string {
   const names = VARIANTS.map(({ name }) => name);
   if (names.includes(value)) return value;
-  const near = nearest(value, names).join(" or ");
-  throw new UsageError(`there is no variant ${JSON.stringify(value)}`, `did you mean ${near}?`);
+  const hint = `${meantOf(value, names)}variants are ${names.join(" ")}`;
+  throw new UsageError(`there is no variant ${JSON.stringify(value)}`, hint);
 }
 
 /** The verb. */
