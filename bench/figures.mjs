@@ -23,11 +23,12 @@ export const breath = () => new Promise((resume) => setImmediate(resume));
 
 /**
  * Runs subjects in turns and answers what each took per unit, by round: noise of the machine then
- * hits all of them alike, and ratios are taken within a round. The first rounds warm up.
+ * hits all of them alike, and ratios are taken within a round. As many rounds warm up: code that
+ * has just been loaded takes several times as long until V8 has compiled it.
  *
  * @param subjects by name, functions that do their work once and answer milliseconds per unit
  */
-export async function inTurns(subjects, rounds, warmUp = Math.ceil(rounds / 6)) {
+export async function inTurns(subjects, rounds, warmUp = rounds) {
   const took = new Map(Object.keys(subjects).map((name) => [name, []]));
   for (let round = -warmUp; round < rounds; round++) {
     for (const [name, run] of Object.entries(subjects)) {

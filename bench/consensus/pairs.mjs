@@ -2,8 +2,8 @@
 import { inTurns, median, nowMs, printTable, quantile, ratio } from "../figures.mjs";
 
 export async function pairs(store, server, isQuick) {
-  const [rounds, times] = isQuick ? [12, 20] : [40, 50];
-  console.log(`One pair at a time: ${rounds} rounds of ${times} pairs.\n`);
+  const [rounds, times] = isQuick ? [12, 20] : [100, 50];
+  console.log(`One pair at a time: ${rounds} rounds of ${times} pairs, as many before.\n`);
   const subjects = {};
   const opened = [];
   for (const [name, make] of Object.entries(store.pairs)) {
