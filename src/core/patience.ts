@@ -76,27 +76,32 @@ export class Patience implements Member {
    *
    * @throws PatienceOver when patience ends.
    */
-  async race<R>(work: Answer<R>, late?: (outcome: PromiseSettledResult<R>) => void): Promise<R> {
-    let stop: ((over: PatienceOver) => void) | undefined;
-    const over = new Promise<never>((_, reject) => {
-      stop = reject;
-      if (this.#over !== undefined) reject(this.#over);
-      else this.#onOver.add(reject);
+  race<R>(work: Answer<R>, late?: (outcome: PromiseSettledResult<R>) => void): Promise<R> {
+    // One promise and no async function: every hand-over of a lease comes through here.
+    return new Promise((resolve, reject) => {
+      const working = Promise.resolve(work);
+      let isSettled = false;
+      const settled = (): boolean => {
+        if (isSettled) return false;
+        isSettled = true;
+        this.#onOver.delete(end);
+        return true;
+      };
+      const end = (over: PatienceOver): void => {
+        if (!settled()) return;
+        reject(over);
+        if (late === undefined) return;
+        this.#isAsking = true;
+        this.#abandoned(Promise.allSettled([working]).then(([outcome]) => late(outcome)));
+      };
+      working.then(
+        (value) => settled() && resolve(value),
+        (error: unknown) => settled() && reject(error),
+      );
+      if (this.#over === undefined) this.#onOver.add(end);
+      // After what is there already: an outcome goes before the end of patience.
+      else queueMicrotask(() => end(this.#over!));
     });
-    try {
-      return await Promise.race([work, over]);
-    } catch (error) {
-      if (error instanceof PatienceOver && error === this.#over) {
-        const settled = Promise.allSettled([work]);
-        if (late !== undefined) {
-          this.#isAsking = true;
-          this.#abandoned(settled.then(([outcome]) => late(outcome)));
-        }
-      }
-      throw error;
-    } finally {
-      this.#onOver.delete(stop!);
-    }
   }
 
   /**

@@ -148,16 +148,22 @@ export class Queueing<T extends FencingToken | undefined> {
   ): Promise<Turn<T>> {
     const stop = new AbortController();
     let place: Place<T> | undefined;
+    let isHere = false;
     const told = new Promise<Turn<T>>((tell, fail) => {
       place = { ticket, session, tell, fail, patience };
+      ticket.turn(stop.signal).then((turn) => {
+        isHere = true;
+        tell(turn);
+      }, fail);
     });
     this.#places.add(place!);
     this.#arm();
     try {
-      return await patience.race(Promise.race([ticket.turn(stop.signal), told]));
+      return await patience.race(told);
     } finally {
       this.#places.delete(place!);
-      stop.abort(TURN_OVER);
+      // A turn that is here listens no more, and telling a signal is dear.
+      if (!isHere) stop.abort(TURN_OVER);
       if (this.#places.size === 0) this.#disarm();
     }
   }

@@ -83,33 +83,21 @@ export class Leases {
   }
 
   /** On a cluster a node that does not answer holds up no other: its leases are `unknown`. */
-  async renew(grants: readonly Grant[], call: Call): Promise<readonly Renewed[]> {
-    const { keys, renewals, explain, runtime } = this.#parts;
+  renew(grants: readonly Grant[], call: Call): Promise<readonly Renewed[]> {
+    if (!this.#parts.renewals.isCluster || grants.length < 2) return this.#renewSome(grants);
+    return this.#renewBySlot(grants, call);
+  }
+
+  async #renewBySlot(grants: readonly Grant[], call: Call): Promise<readonly Renewed[]> {
+    const { explain, runtime } = this.#parts;
     const outcomes: Renewed[] = grants.map(() => "unknown");
     let timer: Timer | undefined;
     const late = new Promise<void>((resolve) => {
-      if (!renewals.isCluster) return;
       timer = runtime.timers.after(call.timeoutMs * STRAGGLER_SHARE, resolve);
     });
     const asking = this.#bySlot<Grant, Renewed>(grants, outcomes, async (some, isAll) => {
-      const names = some.map(({ name }) => keys.lease(name));
-      const args = some.flatMap(({ holder, token, ttlMs }) => [
-        holder,
-        String(token),
-        String(ttlMs),
-      ]);
       try {
-        const answers = elements(await renewals.evaluate(RENEW, names, args));
-        // What hits all alike, such as a full memory, is worth an error of its own.
-        const failures = answers.map(failureOf);
-        if (failures[0] !== undefined && failures.every((text) => text === failures[0])) {
-          throw new ScriptError(failures[0]);
-        }
-        return some.map((grant, i) => {
-          const failure = failures[i];
-          if (failure === undefined) return renewed(answers[i]);
-          return outcomeOf(explain(new ScriptError(failure), "renew leases", grant.name));
-        });
+        return await this.#renewSome(some);
       } catch (error) {
         // What one node does not answer takes nothing from what the others did.
         if (isAll) throw error;
@@ -124,6 +112,27 @@ export class Leases {
       timer?.cancel();
     }
     return outcomes;
+  }
+
+  async #renewSome(some: readonly Grant[]): Promise<readonly Renewed[]> {
+    const { keys, renewals, explain } = this.#parts;
+    const names = some.map(({ name }) => keys.lease(name));
+    const args = some.flatMap(({ holder, token, ttlMs }) => [
+      holder,
+      String(token),
+      String(ttlMs),
+    ]);
+    const answers = elements(await renewals.evaluate(RENEW, names, args));
+    // What hits all alike, such as a full memory, is worth an error of its own.
+    const failures = answers.map(failureOf);
+    if (failures[0] !== undefined && failures.every((text) => text === failures[0])) {
+      throw new ScriptError(failures[0]);
+    }
+    return some.map((grant, i) => {
+      const failure = failures[i];
+      if (failure === undefined) return renewed(answers[i]);
+      return outcomeOf(explain(new ScriptError(failure), "renew leases", grant.name));
+    });
   }
 
   release({ name, holder, token }: ReleaseRequest): Promise<Released> {
