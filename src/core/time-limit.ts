@@ -41,6 +41,8 @@ export interface TimeLimit {
    * an answer that would tell what became of it.
    */
   readonly isGivenUp: Promise<never>;
+  /** As of the transaction that was bound. */
+  readonly isInDoubt: boolean;
   stop(): void;
 }
 
@@ -82,6 +84,9 @@ export function timeLimit(timers: Timers, ms: number, progress: Progress): TimeL
     },
     isOver,
     isGivenUp,
+    get isInDoubt() {
+      return current?.isInDoubt === true;
+    },
     stop() {
       timer.cancel();
       grace?.cancel();

@@ -121,10 +121,5 @@ const LEFT = {
   read: "what the work wrote after that is no part of the read, and may be committed",
 };
 
-/** Whether an error says that a transaction was ended inside its work. */
-export function saysEnded(error: unknown): error is OutcomeUnknownError {
-  return error instanceof OutcomeUnknownError && error.message.startsWith(ENDED);
-}
-
 const IN_FAILED_TRANSACTION = "25P02";
 const INVALID_TEXT = "22P02";

@@ -133,6 +133,12 @@ export interface FenceStore<Tx, Read = Tx> {
   readonly kind: string;
   /** `sync`: work that returns a promise is refused, and undone, since nothing would await it. */
   readonly work: "sync" | "async";
+  /**
+   * Set where the work of a read has a connection with which it can end the transaction and write
+   * after that: then an unknown outcome of a read is one. Elsewhere a read has no effect that could
+   * have happened.
+   */
+  readonly readsCanEnd?: boolean;
   load(resource: string, call: FenceCall): Promise<MarkRecord | null>;
   arm(request: FenceRequest, call: FenceCall): Promise<Verdict>;
   /** `tx` is of no use once `work` has ended. */

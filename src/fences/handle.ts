@@ -155,8 +155,12 @@ export class Handle<Tx, Read, S extends OnStale> implements ArmedHandle<Tx, Read
       if (watch.threw(error) || this.#isDefinite(error)) throw error;
       const context = { cause: error, backend: this.#shared.store.kind, lock: this.scope.name };
       const message = `${request.op} of ${JSON.stringify(this.resource)}: ${show(error)}`;
-      // A read has no effect that could have happened.
-      if (request.op === "read") throw new UnavailableError(message, context);
+      if (request.op === "read") {
+        // Nothing of it is protected by the arming, which stays as it is.
+        const isOpen = this.#shared.store.readsCanEnd === true;
+        if (isOpen && error instanceof OutcomeUnknownError) throw error;
+        throw new UnavailableError(message, context);
+      }
       const place = 1 + this.#shared.runtime.random.uniform();
       const n = Math.floor(place * RANDOM_STARTS);
       this.#unsure = { arm: this.#arm + 1, n, sent: false };

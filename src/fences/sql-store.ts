@@ -94,6 +94,7 @@ export function sqlStore(parts: SqlStoreParts): FenceStore<SqlTx> {
   return {
     kind,
     work: "async",
+    readsCanEnd: true,
     load: async (resource, call) => {
       await setup.ready();
       return await transactions.run("read", "read a mark", call, (transaction) =>

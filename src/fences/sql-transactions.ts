@@ -88,7 +88,11 @@ export class Transactions implements SqlTransactions {
     try {
       return await Promise.race([begun, time.isGivenUp]);
     } catch (error) {
-      throw this.#told(error, during, state);
+      const told = this.#told(error, during, state);
+      const isOpen = told instanceof OutcomeUnknownError && (told === error || time.isInDoubt);
+      if (mode === "write" || !(told instanceof OutcomeUnknownError) || isOpen) throw told;
+      // A read that was not left has no effect that could have happened.
+      throw this.#unavailable(told.message, told);
     } finally {
       time.stop();
     }

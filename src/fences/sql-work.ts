@@ -14,6 +14,8 @@ export interface SqlTransaction {
   /** The library's own object, on the connection of the transaction. */
   readonly native: unknown;
   query(text: string, values?: readonly unknown[]): Promise<{ readonly rows: readonly Row[] }>;
+  /** Whether a part of it may be committed, so that cutting it off need not undo all. */
+  readonly isInDoubt?: boolean;
 }
 
 /** What the work of a read or write is given: the connection, inside the transaction. */

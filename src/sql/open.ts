@@ -230,9 +230,7 @@ function overPostgres(
       database.begin(async (transaction) => {
         await transaction.query(`${postgresSettings(ms)};
           SET LOCAL idle_in_transaction_session_timeout = ${ms}`);
-        const query = (text: string, values?: readonly unknown[]) =>
-          transaction.query(text, values as readonly string[] | undefined);
-        return await work({ native: transaction.native, query });
+        return await work(transaction);
       }, { ...limits, guard: transactionGuard("write") }),
     // One message, which the server takes for one transaction, and answers once.
     alone: (statements, ms, limits) =>

@@ -8,10 +8,9 @@ import type { Dialect } from "./statement.js";
 export interface ServerTransaction {
   /** The library's own object, on the connection of the transaction. */
   readonly native: unknown;
-  readonly query: (
-    text: string,
-    values?: readonly unknown[],
-  ) => Promise<{ readonly rows: SqlRows }>;
+  query(text: string, values?: readonly unknown[]): Promise<{ readonly rows: SqlRows }>;
+  /** Whether a part of it may be committed, so that cutting it off need not undo all. */
+  readonly isInDoubt?: boolean;
 }
 
 /** What the work of `transaction` is given on a server. */

@@ -77,6 +77,8 @@ describeOn(mariadbProgram, "a transaction of the MySQL fence that was ended insi
       };
       library.query(text, (error, rows) => (error === null ? resolve(rows) : reject(error)));
     });
+  const idOf = async (tx: SqlTx): Promise<unknown> =>
+    ((await native(tx)("SELECT CONNECTION_ID() AS id")) as [{ id: number }])[0].id;
   /** Whether connections of the pool are as they were. */
   async function checkPool(): Promise<void> {
     const both = await Promise.all([pool.getConnection(), pool.getConnection()]);
@@ -326,15 +328,36 @@ describeOn(mariadbProgram, "a transaction of the MySQL fence that was ended insi
       await run("COMMIT");
       await run("UPDATE pot SET v = 'read' WHERE id = 14");
     });
-    await expect(reading).rejects.toMatchObject({ cause: { cause: { errno: 1792 } } });
+    await expect(reading).rejects.toMatchObject({ family: "unknown", cause: { errno: 1792 } });
     const second = handle.read(async (tx) => {
       const run = native(tx);
       await run("COMMIT; SET SESSION tx_read_only = 0");
       await run("UPDATE pot SET v = 'read' WHERE id = 14");
     });
-    await expect(second).rejects.toThrow(/was ended inside the work/);
+    await expect(second).rejects.toThrow(/was ended inside the work: .* may be committed/);
+    await expect(second).rejects.toBeInstanceOf(OutcomeUnknownError);
     expect(await pots(14)).toEqual(["-"]);
     await checkPool();
+    // Nothing of the read is open: the handle goes on with its arming.
+    await handle.write((tx) => tx.query("UPDATE pot SET v = 'mine' WHERE id = 14"));
+    expect(handle.arm).toBe(1);
+  });
+
+  it("knows of a read that was cut off whether it can have done anything", async () => {
+    const inTime = mysqlFence(pool, { transactionMs: 3_000 });
+    const handle = await inTime.arm(bearer(5), "a");
+    const killing = async (tx: SqlTx): Promise<void> => {
+      const [row] = await tx.query<{ id: number }>("SELECT CONNECTION_ID() AS id");
+      await server.query(`KILL CONNECTION ${row!.id}`);
+    };
+    await expect(handle.read(killing)).rejects.toBeInstanceOf(UnavailableError);
+    const leaving = handle.read(async (tx) => {
+      await native(tx)("COMMIT; SET SESSION tx_read_only = 0, autocommit = 1");
+      await native(tx)("UPDATE pot SET v = 'after' WHERE id = 14");
+      await server.query(`KILL CONNECTION ${String(await idOf(tx))}`);
+    });
+    await expect(leaving).rejects.toBeInstanceOf(OutcomeUnknownError);
+    expect(await pots(14)).toEqual(["after"]);
   });
 
   it("keeps few statements prepared, however many texts the work sends", async () => {

@@ -1,9 +1,10 @@
 /** Transactions that are ended inside the work: what can be undone is, and the rest is told. */
 import pg from "pg";
 import postgres from "postgres";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { OutcomeUnknownError } from "../../src/core/errors.js";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { OutcomeUnknownError, UnavailableError } from "../../src/core/errors.js";
 import { postgresFence, type PostgresFence, type SqlTx } from "../../src/fences/postgres/open.js";
+import { rows } from "../../src/rows/open.js";
 import { describeOn } from "../servers/find.js";
 import { postgresProgram, startPostgres, type PostgresServer } from "../servers/postgres.js";
 import { bearer } from "./bearers.js";
@@ -18,6 +19,8 @@ describeOn(postgresProgram, "a transaction of the Postgres fence, ended inside t
   describe.each(["pool", "postgres", "client"] as const)("through %s", (library) => {
     let fence: PostgresFence;
     let session: Run;
+    let target: pg.Pool | pg.Client | postgres.Sql;
+    const fenceOf = (options: object): PostgresFence => postgresFence(target, options);
     let close: () => Promise<unknown>;
 
     beforeEach(async () => {
@@ -27,15 +30,21 @@ describeOn(postgresProgram, "a transaction of the Postgres fence, ended inside t
       const settings = { connectionString: server.url, max: 1 };
       if (library === "pool") {
         const pool = new pg.Pool(settings);
+        target = pool;
         [fence, close, session] = [postgresFence(pool), () => pool.end(), (t) => pool.query(t)];
       } else if (library === "client") {
         const client = new pg.Client(settings);
+        // It is the caller's: the server ends its session.
+        client.on("error", () => undefined);
+        target = client;
         await client.connect();
         [fence, close] = [postgresFence(client), () => client.end()];
         session = (text) => client.query(text);
       } else {
         const sql = postgres(server.url, { max: 1, onnotice: () => undefined });
-        [fence, close, session] = [postgresFence(sql), () => sql.end(), (t) => sql.unsafe(t)];
+        target = sql;
+        [fence, close] = [postgresFence(sql), () => sql.end({ timeout: 1 })];
+        session = (text) => sql.unsafe(text);
       }
     });
     afterEach(() => close());
@@ -90,6 +99,71 @@ describeOn(postgresProgram, "a transaction of the Postgres fence, ended inside t
         { v: "half" },
       ]);
       expect(handle.arm).toBe(2);
+    });
+
+    /** A pool of the same library: what is out of time may keep the one connection of the first. */
+    const another = (): pg.Pool | postgres.Sql => {
+      if (library === "pool") return target as pg.Pool;
+      const sql = postgres(server.url, { max: 1, onnotice: () => undefined });
+      onTestFinished(() => sql.end({ timeout: 1 }));
+      return sql;
+    };
+    /** Commits a row on the library's own connection, then goes wrong in some other way. */
+    const wrongs: readonly [string, (tx: SqlTx) => Promise<unknown>][] = [
+      ["time that is over", () => new Promise(() => undefined)],
+      ["time that is over in a statement", (tx) => native(tx)("SELECT pg_sleep(60)")],
+      [
+        "the end of the session, which the work does not meet",
+        async (tx) => {
+          const ids = await native(tx)("SELECT pg_backend_pid() AS id");
+          const [{ id }] = ((ids as { rows?: unknown }).rows ?? ids) as [{ id: number }];
+          await server.query(`SELECT pg_terminate_backend(${id}, 5000)`);
+        },
+      ],
+      [
+        "the end of the session",
+        async (tx) => {
+          const ids = await native(tx)("SELECT pg_backend_pid() AS id");
+          const [{ id }] = ((ids as { rows?: unknown }).rows ?? ids) as [{ id: number }];
+          await server.query(`SELECT pg_terminate_backend(${id}, 5000)`);
+          await tx.query("SELECT 1");
+        },
+      ],
+      [
+        "an error of Tenure",
+        async () => {
+          throw new UnavailableError("boom", { backend: "x" });
+        },
+      ],
+    ];
+    it.each(wrongs)("tells as unknown what was committed by hand before %s", async (_, wrong) => {
+      const inTime = fenceOf({ transactionMs: 1_500 });
+      const handle = await inTime.arm(bearer(5), "a");
+      const work = async (tx: SqlTx): Promise<void> => {
+        await native(tx)("UPDATE pot SET v = 'half' WHERE id = 1");
+        await native(tx)("COMMIT");
+        await wrong(tx);
+      };
+      await expect(handle.write(work)).rejects.toBeInstanceOf(OutcomeUnknownError);
+      expect(await pots()).toEqual(["half", "-"]);
+      if (library === "client") return;
+      await server.query("UPDATE pot SET v = '-'");
+      const db = await rows(another(), { timeout: 1_500 });
+      await expect(db.transaction(work)).rejects.toBeInstanceOf(OutcomeUnknownError);
+      expect(await pots()).toEqual(["half", "-"]);
+    });
+
+    it("knows that nothing happened where only the fence's own statements were sent", async () => {
+      const handle = await fenceOf({ transactionMs: 1_500 }).arm(bearer(5), "a");
+      const late = async (tx: SqlTx): Promise<void> => {
+        await tx.query("UPDATE pot SET v = 'mine' WHERE id = 1");
+        await new Promise(() => undefined);
+      };
+      await expect(handle.write(late)).rejects.toBeInstanceOf(UnavailableError);
+      if (library === "client") return;
+      const db = await rows(another(), { timeout: 1_500 });
+      await expect(db.transaction(late)).rejects.toBeInstanceOf(UnavailableError);
+      expect(await pots()).toEqual(["-", "-"]);
     });
 
     it("lets a read write nothing, and takes no setting from the session", async () => {

@@ -85,6 +85,8 @@ export interface PostgresTransaction {
   /** The library's own object, on the connection of the transaction. */
   readonly native: unknown;
   query(text: string, values?: readonly PostgresValue[]): Promise<PostgresResult>;
+  /** Whether a part of it may be committed, so that cutting it off need not undo all. */
+  readonly isInDoubt?: boolean;
 }
 
 /** What the two libraries do differently. */
@@ -172,6 +174,43 @@ export function resultOf(answer: unknown): PostgresResult {
 /** A result of `postgres` is an array itself, with its command beside the rows. */
 function isSeveral(answer: unknown): answer is readonly unknown[] {
   return Array.isArray(answer) && !("command" in answer);
+}
+
+/**
+ * A transaction that is in doubt once somebody has the library's own object, on which COMMIT can be
+ * said unseen.
+ */
+export function watchedTransaction(
+  native: unknown,
+  query: PostgresTransaction["query"],
+): PostgresTransaction {
+  let isInDoubt = false;
+  return {
+    get native() {
+      isInDoubt = true;
+      return native;
+    },
+    get isInDoubt() {
+      return isInDoubt;
+    },
+    query,
+  };
+}
+
+/**
+ * What is told where nobody can look any more whether it is the transaction that was begun;
+ * undefined where all of it is undone.
+ */
+export function brokenOff(
+  { isInDoubt }: PostgresTransaction,
+  error: unknown,
+): OutcomeUnknownError | undefined {
+  if (isInDoubt !== true) return undefined;
+  const why = error instanceof Error ? error.message : String(error);
+  return new OutcomeUnknownError(
+    `the transaction was broken off inside the work: ${why}; a part of it may be committed`,
+    { backend: "postgres", cause: error },
+  );
 }
 
 /** What is told where the work threw, which says that nothing of it is left. */

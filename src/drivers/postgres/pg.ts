@@ -4,9 +4,11 @@ import { OutcomeUnknownError, TenureError, UnavailableError } from "../../core/e
 import { machineTimers } from "../../platform/clocks.js";
 import type { PgClient, PgPool } from "./client.js";
 import {
+  brokenOff,
   endedInside,
   OwnConnection,
   resultOf,
+  watchedTransaction,
   type Abortable,
   type PostgresBeginning,
   type PostgresConnection,
@@ -184,6 +186,9 @@ export async function beginPg<R>(
     const rollBack = async (): Promise<void> => {
       await script("ROLLBACK").catch(() => destroy(client));
     };
+    const transaction = watchedTransaction(client, async (text, values) =>
+      resultOf(await ask(client, text, values)),
+    );
     const toldOf = async (error: unknown): Promise<TenureError | undefined> => {
       await rollBack();
       return guard?.told(error);
@@ -196,14 +201,14 @@ export async function beginPg<R>(
       throw error;
     }
     try {
-      result = await work({
-        native: client,
-        query: async (text, values) => resultOf(await ask(client, text, values)),
-      });
+      result = await work(transaction);
     } catch (error) {
       if (guard === undefined) await rollBack();
       else {
-        const told = await script(`${guard.last}; ROLLBACK`).then(() => undefined, toldOf);
+        const told = await script(`${guard.last}; ROLLBACK`).then(
+          () => undefined,
+          async (end: unknown) => (await toldOf(end)) ?? brokenOff(transaction, end),
+        );
         if (told instanceof OutcomeUnknownError) throw endedInside(told, error);
       }
       throw error;
@@ -213,7 +218,10 @@ export async function beginPg<R>(
     try {
       answer = await script(end);
     } catch (error) {
-      throw (await toldOf(error)) ?? error;
+      const told = await toldOf(error);
+      // What the server answers it answers about the transaction that was begun.
+      const broken = sqlState(error) === undefined ? brokenOff(transaction, error) : undefined;
+      throw told ?? broken ?? error;
     }
     // Where a statement failed and the work went on, the answer is ROLLBACK, and no error.
     const { command } = resultOf(answer);

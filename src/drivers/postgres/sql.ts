@@ -3,9 +3,11 @@ import { whenAborted } from "../../core/aborting.js";
 import { OutcomeUnknownError, TenureError, UnavailableError } from "../../core/errors.js";
 import type { PostgresSql } from "./client.js";
 import {
+  brokenOff,
   endedInside,
   OwnConnection,
   resultOf,
+  watchedTransaction,
   type PostgresBeginning,
   type PostgresConnection,
   type PostgresGuard,
@@ -14,6 +16,7 @@ import {
   type PostgresTransaction,
   type PostgresValue,
 } from "./connection.js";
+import { sqlState } from "./errors.js";
 import { noneFree } from "./patience.js";
 
 /** A statement under way. */
@@ -115,6 +118,7 @@ export function beginSql<R>(
 ): Promise<R> {
   return new Promise<R>((resolve, reject) => {
     let isOver = false;
+    let underWay: PostgresTransaction | undefined;
     const end = (settle: () => void): void => {
       isOver = true;
       patience?.removeEventListener("abort", giveUp);
@@ -128,26 +132,36 @@ export function beginSql<R>(
       // Nobody waits for it any more: it is rolled back.
       if (isOver) throw new UnavailableError("the transaction came too late");
       const unlessOver = <V>(value: V): V | Promise<never> => (isOver ? never() : value);
+      const transaction = transactionOn(tx, () => isOver);
+      if (guard !== undefined) underWay = transaction;
+      let isChecked = false;
       try {
         // Sent before what follows, which fails as well when it does.
         if (guard !== undefined) silently(tx.unsafe(guard.first));
-        const result = await unlessOver(await work(transactionOn(tx, () => isOver)));
+        const result = await unlessOver(await work(transaction));
         if (guard === undefined) return result;
+        [underWay, isChecked] = [undefined, true];
         await unlessOver(await mustGoOn(tx, guard));
         if (guard.end === "COMMIT") return result;
         throw new Read(result);
       } catch (error) {
         if (isOver) await never();
-        const isTold = error instanceof Read || error instanceof TenureError;
-        if (guard === undefined || isTold) throw error;
-        const told = await unlessOver(await mustGoOn(tx, guard).catch((end: unknown) => end));
-        throw told instanceof OutcomeUnknownError ? endedInside(told, error) : error;
+        underWay = undefined;
+        if (guard === undefined) throw error;
+        const hasBroken = isChecked && isConnections(error);
+        if (isChecked) throw (hasBroken ? brokenOff(transaction, error) : undefined) ?? error;
+        const told = await unlessOver(await endOf(tx, guard, transaction));
+        throw told === undefined ? error : endedInside(told, error);
       }
     });
     begun.then(
       (result) => end(() => resolve(result as R)),
       (error: unknown) =>
-        end(() => (error instanceof Read ? resolve(error.result as R) : reject(error))),
+        end(() => {
+          if (error instanceof Read) resolve(error.result as R);
+          // The connection broke: the work has not ended yet.
+          else reject((underWay && brokenOff(underWay, error)) ?? error);
+        }),
     );
   });
 }
@@ -174,6 +188,26 @@ async function mustGoOn(tx: FullSql, guard: PostgresGuard): Promise<void> {
   }
 }
 
+/** Whether it is the library's word on a connection that broke, and nothing that was answered. */
+function isConnections(error: unknown): boolean {
+  return !(error instanceof TenureError || error instanceof Read) && sqlState(error) === undefined;
+}
+
+/** What is to be told where the work threw; undefined where nothing of it is left. */
+async function endOf(
+  tx: FullSql,
+  guard: PostgresGuard,
+  transaction: PostgresTransaction,
+): Promise<OutcomeUnknownError | undefined> {
+  try {
+    await mustGoOn(tx, guard);
+    return undefined;
+  } catch (error) {
+    if (error instanceof OutcomeUnknownError) return error;
+    return error instanceof UnavailableError ? undefined : brokenOff(transaction, error);
+  }
+}
+
 function silently(query: SqlQuery): void {
   query.execute();
   query.then(undefined, () => undefined);
@@ -185,9 +219,9 @@ function transactionOn(tx: FullSql, isOver: () => boolean): PostgresTransaction 
   const check = (): void => {
     if (isOver()) throw new UnavailableError("the transaction has ended", { backend: "postgres" });
   };
-  return {
+  return watchedTransaction(
     // What a caller sends after the end would meet the closed connection, too.
-    native: new Proxy(tx, {
+    new Proxy(tx, {
       apply(target, self, args) {
         check();
         const answer: unknown = Reflect.apply(target as unknown as () => unknown, self, args);
@@ -198,9 +232,9 @@ function transactionOn(tx: FullSql, isOver: () => boolean): PostgresTransaction 
         return Reflect.get(target, key) as unknown;
       },
     }),
-    async query(text, values) {
+    async (text, values) => {
       check();
       return resultOf(await tx.unsafe(text, values));
     },
-  };
+  );
 }

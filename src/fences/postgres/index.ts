@@ -22,7 +22,7 @@ import type { PostgresParts } from "./client.js";
 import { Marks } from "./marks.js";
 import { checkSchema } from "../../dialects/postgres.js";
 import { Setup } from "./setup.js";
-import { postgresTransactions, tellingEnds } from "./transactions.js";
+import { postgresTransactions } from "./transactions.js";
 import { audit, install, uninstall } from "./unskippable.js";
 import { checkInside, refusalIn, runnerOf, type CallersTransaction } from "./within.js";
 
@@ -44,10 +44,7 @@ export interface PostgresFenceOptions<S extends OnStale = "reject"> extends Fenc
   readonly transactionMs?: number | string;
 }
 
-/**
- * A handle of a Postgres fence. A read whose work ended its transaction, by a COMMIT of its own on
- * `tx.native`, throws OutcomeUnknownError: what the work wrote after that may be committed.
- */
+/** A handle of a Postgres fence. */
 export type PostgresHandle<S extends OnStale = "reject"> = ArmedHandle<SqlTx, SqlTx, S>;
 
 /** A fence over the rows of one Postgres database. Work may be asynchronous. */
@@ -135,7 +132,7 @@ export function createPostgresFence<S extends OnStale = "reject">(
 
   const fence: PostgresFence<S> = {
     arm: async (bearer, resource) => {
-      const handle = tellingEnds(await shared.arm(bearer, resource));
+      const handle = await shared.arm(bearer, resource);
       armers.set(handle, checkBearer(bearer));
       return handle;
     },

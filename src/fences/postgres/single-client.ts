@@ -68,19 +68,44 @@ async function begin<R>(
     await rollBack();
     throw error;
   }
+  let isInDoubt = false;
   try {
-    result = await work({ native: client, query });
+    result = await work({
+      // On which COMMIT can be said unseen.
+      get native() {
+        isInDoubt = true;
+        return client;
+      },
+      get isInDoubt() {
+        return isInDoubt;
+      },
+      query,
+    });
   } catch (error) {
-    const told = await query(`${guard.last}; ROLLBACK`).then(() => undefined, toldOf);
+    const told = await query(`${guard.last}; ROLLBACK`).then(
+      () => undefined,
+      async (end: unknown) => (await toldOf(end)) ?? (isInDoubt ? brokenOff(end) : undefined),
+    );
     if (!(told instanceof OutcomeUnknownError)) throw error;
     throw new OutcomeUnknownError(told.message, { backend: "postgres", cause: error });
   }
   try {
     await query(`${guard.last}; ${guard.end}`);
   } catch (error) {
-    throw (await toldOf(error)) ?? error;
+    const told = await toldOf(error);
+    // What the server answers it answers about the transaction that was begun.
+    const isAnswer = (error as { severity?: unknown }).severity !== undefined;
+    throw told ?? (isInDoubt && !isAnswer ? brokenOff(error) : error);
   }
   return result;
+}
+
+function brokenOff(error: unknown): OutcomeUnknownError {
+  const why = error instanceof Error ? error.message : String(error);
+  return new OutcomeUnknownError(
+    `the transaction was broken off inside the work: ${why}; a part of it may be committed`,
+    { backend: "postgres" },
+  );
 }
 
 function rowsOf(answer: unknown): readonly Row[] {

@@ -4,10 +4,8 @@
  * holder that is frozen between two statements blocks its successor for its time at most, counted
  * from the end of its last statement; one that is frozen while a statement runs, for twice that.
  */
-import { saysEnded, transactionGuard } from "../../dialects/postgres.js";
-import type { ArmedHandle, OnStale } from "../contract.js";
+import { transactionGuard } from "../../dialects/postgres.js";
 import { Transactions, type Mode } from "../sql-transactions.js";
-import type { SqlTx } from "../sql-work.js";
 import type { PostgresParts } from "./client.js";
 
 // One state without locks: a reader holds up nobody, and needs no writing.
@@ -35,19 +33,4 @@ export function postgresTransactions(
         return await work(transaction);
       }, { ...limits, guard: transactionGuard(mode) }),
   });
-}
-
-/**
- * A handle whose reads tell what they cannot take back. A read that failed is told as what
- * certainly did not happen; where its work ended the transaction, and may have written after that,
- * it is open.
- */
-export function tellingEnds<H extends ArmedHandle<SqlTx, SqlTx, OnStale>>(handle: H): H {
-  const read = handle.read.bind(handle);
-  handle.read = (work) =>
-    read(work).catch((error: unknown) => {
-      const { cause } = (error ?? {}) as { readonly cause?: unknown };
-      throw saysEnded(cause) ? cause : error;
-    });
-  return handle;
 }

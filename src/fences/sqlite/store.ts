@@ -71,6 +71,7 @@ export function sqliteStore(opener: Opener): FenceStore<SqliteTx, SqliteReadTx> 
   return {
     kind: "sqlite",
     work: "sync",
+    readsCanEnd: true,
     load: async (resource, call) => {
       const { transactions, marks } = await opener.open();
       return await transactions.read("read a mark", call, () =>

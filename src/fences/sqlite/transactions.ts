@@ -125,7 +125,7 @@ export class Transactions {
       connection.prepare(end).run();
     } catch (error) {
       this.#rollBack();
-      throw this.#parts.explain(error, during, true);
+      throw this.#parts.explain(error, during, end === "COMMIT");
     }
     return result;
   }
