@@ -40,8 +40,8 @@ export function redisBackend(options: RedisBackendOptions): Backend {
   const waiting: QueueWaiting = {
     kind: "queue",
     touchEveryMs: TOUCH_EVERY_MS,
-    enqueue: async (request) =>
-      opened().run("wait for a lease", request.name, () => opened().waiters.enqueue(request)),
+    enqueue: async (request, call) =>
+      opened().run("wait for a lease", request.name, () => opened().waiters.enqueue(request, call)),
     touch: async (tickets, call) =>
       opened().run("say that waiters live", tickets[0]?.name, () =>
         opened().waiters.touch(tickets, call),

@@ -28,7 +28,7 @@ export class Store {
   readonly #epochs: Epochs;
   readonly #wanted: number;
   readonly #replicas: Replicas;
-  readonly #connections: Connection[];
+  readonly #connections: Set<Connection>;
   readonly #extra = new Map<string, Promise<Connection>>();
   #storeId = "";
   #closed = false;
@@ -37,7 +37,7 @@ export class Store {
     const { prefix, replicas } = checkSettings(options);
     const { runtime } = options;
     this.#options = options;
-    this.#connections = [main, renewals];
+    this.#connections = new Set([main, renewals]);
     const { commands } = main;
     this.#commands = commands;
     this.#wanted = replicas;
@@ -58,6 +58,7 @@ export class Store {
       commands,
       renewals: renewals.commands,
       channels: async () => (await this.#connection("channels")).channels,
+      dropChannels: () => this.#drop("channels"),
       keys,
       line,
       epochs,
@@ -72,7 +73,10 @@ export class Store {
   /** Connects, checks the server, and finds the store's id or makes one. */
   static async open(options: RedisBackendOptions): Promise<Store> {
     const main = await options.connect();
-    const renewals = await options.connect();
+    const renewals = await options.connect().catch((error: unknown) => {
+      main.close();
+      throw error;
+    });
     const store = new Store(options, main, renewals);
     try {
       await store.run("connect", undefined, () =>
@@ -262,18 +266,37 @@ export class Store {
   #connection(purpose: "channels" | "replicas"): Promise<Connection> {
     let opening = this.#extra.get(purpose);
     if (opening === undefined) {
-      opening = this.#open();
-      this.#extra.set(purpose, opening);
-      opening.catch(() => this.#extra.delete(purpose));
+      const mine = (opening = this.#open());
+      this.#extra.set(purpose, mine);
+      mine.catch(() => {
+        if (this.#extra.get(purpose) === mine) this.#extra.delete(purpose);
+      });
     }
     return opening;
   }
 
+  #drop(purpose: "channels" | "replicas"): void {
+    const opening = this.#extra.get(purpose);
+    this.#extra.delete(purpose);
+    opening?.then((connection) => this.#end(connection)).catch(() => undefined);
+  }
+
+  #end(connection: Connection): void {
+    this.#connections.delete(connection);
+    connection.close();
+  }
+
   async #open(): Promise<Connection> {
     const connection = await this.#options.connect();
-    this.#connections.push(connection);
+    this.#connections.add(connection);
     if (this.#closed) connection.close();
-    await connection.connected;
-    return connection;
+    try {
+      await connection.connected;
+      return connection;
+    } catch (error) {
+      // It would go on trying, and stay beside the one that is opened in its place.
+      this.#end(connection);
+      throw error;
+    }
   }
 }

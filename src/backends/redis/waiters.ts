@@ -9,12 +9,14 @@
  */
 import type { AcquireRequest, Call, Grant, Ticket } from "../../core/backend.js";
 import type { Timer } from "../../core/clock.js";
+import { UnavailableError } from "../../core/errors.js";
 import type { Runtime } from "../../core/runtime.js";
 import { parseToken, type FencingToken } from "../../core/token.js";
 import type { Channels, Commands, Reply } from "./client.js";
 import { slotOf, type Keys } from "./keys.js";
 import { grantOf, STRAGGLER_SHARE } from "./leases.js";
 import type { LineScripts } from "./line-scripts.js";
+import { within } from "./nodes.js";
 import { elements, infoText, toToken } from "./replies.js";
 import { OFFER_MS } from "./scripts.js";
 import type { Epochs } from "./epochs.js";
@@ -37,6 +39,8 @@ export interface WaiterParts {
   /** The connection that renewals and signs of life have for themselves. */
   readonly renewals: Commands;
   readonly channels: () => Promise<Channels>;
+  /** Ends the connection of those channels: the next who asks for them gets another one. */
+  readonly dropChannels: () => void;
   readonly keys: Keys;
   readonly line: LineScripts;
   readonly epochs: Epochs;
@@ -61,11 +65,11 @@ export class Waiters {
     this.#parts = parts;
   }
 
-  async enqueue(request: AcquireRequest): Promise<Ticket> {
+  async enqueue(request: AcquireRequest, call: Call): Promise<Ticket> {
     const { commands, keys, line, process } = this.#parts;
     const { name, holder, ttlMs } = request;
     const channel = keys.channel(process, name, commands.isCluster);
-    await this.#listen(channel);
+    await this.#listen(channel, call);
     // Entered before the store knows of it: the message of its turn may overtake the answer.
     const waiter = this.#byHolder.get(holder) ?? this.#enter(request);
     try {
@@ -265,16 +269,36 @@ export class Waiters {
     return this.#parts.runtime.timers.after(Math.ceil(delayMs) + 1, look, { ref: false });
   }
 
-  async #listen(channel: string): Promise<void> {
+  /**
+   * A connection that brought nothing for long may be dead, with nobody told: waiters would stand
+   * before it until the system gives it up, a quarter of an hour later. So the next waiter gets
+   * another one. On a cluster it is perhaps one node that does not answer: its waiters find their
+   * turns by their touches, and others go on to be told.
+   */
+  async #listen(channel: string, call: Call): Promise<void> {
+    const { commands, dropChannels, runtime } = this.#parts;
+    const listening = this.#subscribed(channel).then(() => "listening" as const);
+    const limitMs = call.timeoutMs * STRAGGLER_SHARE;
+    if ((await within(runtime.timers, limitMs, listening)) !== undefined) return;
+    if (commands.isCluster) return;
+    if (this.#listening.delete(channel)) dropChannels();
+    const text = "the connection for messages of Redis did not answer, and was given up";
+    throw new UnavailableError(text, { backend: "redis" });
+  }
+
+  #subscribed(channel: string): Promise<void> {
     let listening = this.#listening.get(channel);
     if (listening === undefined) {
       listening = this.#parts
         .channels()
         .then((channels) => channels.subscribe(channel, this.#hear));
-      this.#listening.set(channel, listening);
-      listening.catch(() => this.#listening.delete(channel));
+      const mine = listening;
+      this.#listening.set(channel, mine);
+      mine.catch(() => {
+        if (this.#listening.get(channel) === mine) this.#listening.delete(channel);
+      });
     }
-    await listening;
+    return listening;
   }
 
   /** On a cluster each name has a channel of its own. */
