@@ -1,9 +1,9 @@
-import { accessSync, constants, existsSync, readFileSync } from "node:fs";
+import { accessSync, constants, existsSync, readdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import path from "node:path";
 import { build } from "esbuild";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { manifest, run, Stage } from "./stage.js";
+import { manifest, root, run, Stage } from "./stage.js";
 
 // Case 47: the tarball, installed in the kinds of project that people have, compiles and runs.
 
@@ -68,8 +68,20 @@ describe("the packed package", () => {
       .map((target) => target.replace("./", ""));
     expect(targets.filter((target) => !contents.includes(target))).toEqual([]);
     const papers = ["package.json", "README.md", "LICENSE", "CHANGELOG.md"];
-    expect(contents.filter((file) => !file.startsWith("dist/")).sort()).toEqual(papers.sort());
+    const others = contents.filter((file) => !/^(dist|docs\/guide)\//.test(file));
+    expect(others.sort()).toEqual(papers.sort());
     expect(contents.filter((file) => /\.test\.|dist\/cli\//.test(file))).toEqual([]);
+  });
+
+  it("holds the pages that its messages and its README name", () => {
+    const contents = stage.contents();
+    const files = readdirSync(path.join(root, "src"), { recursive: true, encoding: "utf8" });
+    const sources = files.filter((file) => file.endsWith(".ts"));
+    const texts = ["README.md", ...sources.map((file) => path.join("src", file))]
+      .map((file) => readFileSync(path.join(root, file), "utf8"));
+    const named = new Set(texts.flatMap((text) => text.match(/docs\/guide\/[\w-]+\.md/g) ?? []));
+    expect(named.size).toBeGreaterThan(20);
+    expect([...named].filter((page) => !contents.includes(page))).toEqual([]);
   });
 
   const kinds: [string, "module" | "commonjs", Record<string, string>, string][] = [

@@ -64,8 +64,9 @@ export class Stage implements Disposable {
   constructor() {
     const pkg = path.join(this.#dir, "package");
     mkdirSync(pkg);
-    for (const file of ["package.json", "README.md", "LICENSE", "CHANGELOG.md"]) {
-      if (existsSync(path.join(root, file))) cpSync(path.join(root, file), path.join(pkg, file));
+    for (const file of ["package.json", "README.md", "LICENSE", "CHANGELOG.md", "docs/guide"]) {
+      if (!existsSync(path.join(root, file))) continue;
+      cpSync(path.join(root, file), path.join(pkg, file), { recursive: true });
     }
     mustRun(process.execPath, ["scripts/build.mjs", "--out", path.join(pkg, "dist")], root);
     const packed = mustRun("npm", ["pack", "--ignore-scripts", "--silent"], pkg).trim();

@@ -57,6 +57,16 @@ test("the late write of a fenced worker does not, once its successor has armed",
   expect(code).toBe(0);
 });
 
+test("a file that is seen half written is no late write, if it is then as before", async () => {
+  const on = sandbox();
+  const file = on.box.write("plain.txt", "as it was\n");
+  const part = (mode: string): string => `${process.execPath} ${child} ${mode} ${file}`;
+  const args = ["lab", "attack", "--resource", part("peek"), "--freeze-after", "1s", "--json"];
+  const { code, stdout } = await on.box.tenure([...args, "--", ...part("rewriting").split(" ")]);
+  expect(JSON.parse(stdout)).toMatchObject({ verdict: "refused", worker: "exit code 0" });
+  expect(code).toBe(0);
+});
+
 test.each([
   ["that never takes the lock", "setInterval(() => {}, 1000)", ["--within", "1s"], /still runs/],
   ["that ends without it", "process.exit(7)", [], /ended with exit code 7/],

@@ -1,6 +1,7 @@
 // A worker for `tenure lab attack`, its successor, and what reads the resource of both:
 //   attacked.mjs unfenced|fenced|successor|read FILE
-import { existsSync } from "node:fs";
+//   attacked.mjs rewriting|peek FILE: a plain file, written in two steps
+import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import Database from "better-sqlite3";
 import { connect } from "tenure";
@@ -21,6 +22,10 @@ if (mode === "read") {
     for (const { value } of db.prepare("SELECT value FROM account").all()) console.log(value);
     db.close();
   }
+} else if (mode === "peek") {
+  const text = readFileSync(file, "utf8");
+  appendFileSync(`${file}.looks`, "x");
+  process.stdout.write(text);
 } else if (mode === "successor") {
   const tenure = await connect(TENURE_STORE);
   const fence = sqliteFence(file);
@@ -40,7 +45,17 @@ if (mode === "read") {
     last = now;
     await sleep(20);
   }
-  if (handle === undefined) {
+  if (mode === "rewriting") {
+    const looks = () => readFileSync(`${file}.looks`, "utf8").length;
+    // Half of it until that was seen, then all of what it was.
+    const whole = readFileSync(file, "utf8");
+    const seen = looks();
+    writeFileSync(file, whole.slice(0, 3));
+    while (looks() === seen) await sleep(2);
+    writeFileSync(file, whole);
+    const again = looks();
+    while (looks() < again + 2) await sleep(2);
+  } else if (handle === undefined) {
     const db = new Database(file);
     db.exec(TABLE);
     db.prepare("INSERT INTO account VALUES (?)").run("stale");

@@ -53,6 +53,9 @@ const FLAGS = {
 
 const USAGE = "tenure lab attack [NAME] --resource COMMAND [flags] -- WORKER [ARGUMENT…]";
 
+/** Looks in a row at which a change counts as one that stays. */
+const STAYING_LOOKS = 4;
+
 interface Plan {
   readonly name: string | undefined;
   readonly resource: string;
@@ -141,13 +144,14 @@ async function attack(plan: Plan, tenure: AnyTenure, signal: AbortSignal): Promi
     note(plan, `the worker (${worker.pid}) holds ${name}, token ${held.token ?? "none"}`);
     await pause(plan.freezeAfterMs);
     worker.freeze();
-    const isDone = worker.end !== undefined;
-    const atFreeze = look();
     note(plan, "it is frozen; waiting for its lease to end");
     const limitMs = 2 * (held.expiresInMs ?? 0) + 60_000;
     const lease = await tenure.acquire(name, { ttl: "60s", wait: limitMs, signal });
     note(plan, `another holder is in, token ${lease.token ?? "none"}`);
     const token = String(lease.token ?? "none");
+    // Not at the signal: a write under way then still ends, and belongs to what was before.
+    const isDone = worker.end !== undefined;
+    const atFreeze = look();
     if (plan.successor !== undefined) {
       const own = { TENURE_NAME: name, TENURE_TOKEN: token, TENURE_HOLDER: lease.holder };
       readResource(plan.successor, { ...env, ...own, TENURE_TTL_MS: String(lease.ttlMs) });
@@ -172,7 +176,11 @@ async function attack(plan: Plan, tenure: AnyTenure, signal: AbortSignal): Promi
   }
 }
 
-/** What the resource holds when it has changed, the worker has ended, or the time is over. */
+/**
+ * What the resource holds when it has changed, the worker has ended, or the time is over. A file
+ * that is being written is seen half, and may be as before in the end: a change counts once it
+ * stays.
+ */
 async function watch(
   plan: Plan,
   worker: AttackedWorker,
@@ -181,14 +189,23 @@ async function watch(
   signal: AbortSignal,
 ): Promise<string> {
   let isOver = false;
+  let last: string | undefined = before;
+  let looks = 0;
+  let lateLooks = 0;
   const timer = machineTimers.after(plan.watchMs, () => (isOver = true));
   try {
     return await until(
       () => {
         // In this order: what it wrote before its end is seen by the look after it.
         const hasEnded = worker.end !== undefined;
-        const now = look();
-        return now !== before || hasEnded || isOver ? now : undefined;
+        if (isOver) lateLooks++;
+        const isLast = hasEnded || lateLooks > 2 * STAYING_LOOKS;
+        const now = isLast ? look() : lookIfThere(look);
+        looks = now === last ? looks + 1 : 1;
+        last = now;
+        const isSame = now === before && isOver;
+        const hasChanged = now !== before && looks >= STAYING_LOOKS;
+        return isLast || isSame || hasChanged ? now : undefined;
       },
       Infinity,
       signal,
@@ -196,6 +213,16 @@ async function watch(
     );
   } finally {
     timer.cancel();
+  }
+}
+
+/** What the resource holds; undefined where it cannot be read, as while it is replaced. */
+function lookIfThere(look: () => string): string | undefined {
+  try {
+    return look();
+  } catch (error) {
+    if (error instanceof UsageError) return undefined;
+    throw error;
   }
 }
 
@@ -237,7 +264,8 @@ function report({ json, successor }: Plan, outcome: Outcome): void {
   const about = `${name}: the worker with token ${frozen.token}, frozen past its lease and woken,`;
   if (verdict === "landed") {
     print(`${about} changed the resource from ${before} to ${after}. IT IS NOT FENCED.`);
-    print("A late write overwrites what the next holder did: see docs/guide/fences.md.");
+    print("A late write overwrites what the next holder did:");
+    print("see docs/guide/fences.md in this package.");
   } else if (verdict === "refused") {
     print(`${about} changed nothing: ${after} (worker: ${worker}).`);
     if (successor === undefined) print("With --successor the next holder writes in between, too.");

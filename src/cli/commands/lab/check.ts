@@ -26,7 +26,7 @@ Grants of the store and writes of the resource are enough:
 and of a write, on one line:
   {"atMs":12000,"kind":"write","resource":"account","client":"A","token":"33","holder":"h1",
    "accepted":true,"base":0,"value":1}
-docs/guide/lab.md lists all kinds of facts.
+docs/guide/lab.md in this package lists all kinds of facts.
 
 flags
   --html FILE          write a page that shows it
