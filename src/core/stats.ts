@@ -54,6 +54,8 @@ export class NameCounters {
    */
   held(ms: number, ttlMs: number): number | undefined {
     this.holds.add(ms);
+    // A short hold raises no median, and most holds are short.
+    if (ms <= ttlMs / 2 && !this.toldLongHolds) return undefined;
     const medianMs = this.holds.quantileMs(0.5);
     const isLong = this.holds.count >= ENOUGH_HOLDS && medianMs > ttlMs / 2;
     const isNews = isLong && !this.toldLongHolds;

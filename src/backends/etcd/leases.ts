@@ -8,7 +8,7 @@ import type {
   ReleaseRequest,
   Renewed,
 } from "../../core/backend.js";
-import { UnavailableError } from "../../core/errors.js";
+import { OutcomeUnknownError, UnavailableError } from "../../core/errors.js";
 import { toToken } from "../../core/token.js";
 import { entryValue, heldOf, type LeaseRecord } from "./records.js";
 import {
@@ -51,14 +51,14 @@ export class Leases {
       compare: [isAbsent(all), isAbsent(given)],
       success: [put(key, this.valueOf(request, session, "held"), session)],
     };
-    // Asked for by itself: most names are free, and each operation costs the gateway its time.
-    const look = [range({ key }), oldest(all), range(given)];
     let held: Held = { why: "held" };
     for (let looks = 1; looks <= LOOKS; looks++) {
       const answer = await this.attempt(holder, session, txn, call, name);
       const { succeeded, revision, term } = answer;
       if (succeeded) return { grant: this.grantOf(request, session, BigInt(revision), term) };
       const about = { during: "look who holds", lock: name, timeoutMs: call.timeoutMs };
+      // Asked for by itself: most names are free, and each operation costs the gateway its time.
+      const look = [range({ key }), oldest(all), range(given)];
       const [own, first, voided] = (await this.#store.read(look, about)).found;
       if ((voided?.count ?? 0) > 0) throw givenUp(name);
       const shown = this.#store.firstIn(first, name);
@@ -174,6 +174,10 @@ export class Leases {
     return { lost: isHeld ? heldOf(first.record, first.count) : "absent" };
   }
 
+  /**
+   * Where a copy may have been carried out, what this answer did not find that copy may have ended:
+   * then nobody can say whether the lease was there. Without a token there is nothing to say.
+   */
   async release({ name, holder, token }: ReleaseRequest, call: Call): Promise<Released> {
     const { keys, attempts } = this.#store;
     const key = keys.lease(name, holder);
@@ -189,7 +193,8 @@ export class Leases {
     attempts.end(holder);
     // The session of the attempt is gone, and its record with it.
     if (answer === "no-lease") return "not-held";
-    return answer.succeeded ? "released" : "not-held";
+    if (answer.succeeded) return "released";
+    return answer.isLoose && token !== undefined ? "unknown" : "not-held";
   }
 
   async break(name: string, token: bigint, call: Call): Promise<boolean> {
@@ -198,6 +203,10 @@ export class Leases {
     const { key } = first.record;
     const txn = { compare: [isCreatedIn(key, token)], success: [remove(key)] };
     const answer = await this.#store.change(txn, "break a lease", call, name);
+    if (answer !== "no-lease" && !answer.succeeded && answer.isLoose) {
+      const text = `the lease of ${JSON.stringify(name)} is gone, and may have been broken by this`;
+      throw new OutcomeUnknownError(text, { backend: "etcd", lock: name });
+    }
     return answer !== "no-lease" && answer.succeeded;
   }
 

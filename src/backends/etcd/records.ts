@@ -35,6 +35,8 @@ export interface LeaseRecord extends Entry {
 export class Keys {
   readonly #leases: string;
   readonly #prefix: string;
+  /** The name asked for last: an attempt and its release ask for the same. */
+  #last = { name: "", path: "", all: { key: "" } as KeyRange };
 
   constructor(prefix: string) {
     this.#prefix = prefix;
@@ -51,12 +53,20 @@ export class Keys {
   }
 
   lease(name: string, holder: string): string {
-    return toBase64(`${this.#leases}${part(name)}/${part(holder)}`);
+    return toBase64(this.#of(name).path + part(holder));
   }
 
   /** All contenders of a name. */
   name(name: string): KeyRange {
-    return startingWith(`${this.#leases}${part(name)}/`);
+    return this.#of(name).all;
+  }
+
+  #of(name: string): { readonly path: string; readonly all: KeyRange } {
+    if (this.#last.name !== name) {
+      const path = `${this.#leases}${part(name)}/`;
+      this.#last = { name, path, all: startingWith(path) };
+    }
+    return this.#last;
   }
 
   /** All contenders of all names that begin with a text. */
