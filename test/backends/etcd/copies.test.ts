@@ -1,6 +1,7 @@
-import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
+import { afterAll, beforeAll, beforeEach, expect, it, onTestFinished } from "vitest";
 import type { Reply } from "../../../src/backends/etcd/client.js";
 import { OutcomeUnknownError } from "../../../src/core/errors.js";
+import { faultProxy, type FaultProxy } from "../../../src/testing/fault-proxy.js";
 import { etcdProgram, startEtcd, type EtcdServer } from "../../servers/etcd.js";
 import { describeOn } from "../../servers/find.js";
 import { backendOn, call, clientOn, contenders, request, session, tenureOn } from "./rig.js";
@@ -88,6 +89,40 @@ describeOn(etcdProgram, "requests to etcd that are lost, late, or carried out tw
     expect(await backend.release([{ name, holder }], call)).toEqual(["released"]);
     await between.carryOutLate();
     expect(await backend.release([{ name, holder }], call)).toEqual(["not-held"]);
+    expect(await contenders(server, name)).toEqual([]);
+  });
+
+  /** Two ways to the server: the first falls silent when told to, and the request goes by both. */
+  async function twoWays(): Promise<{ hosts: readonly string[]; first: FaultProxy }> {
+    const first = await faultProxy({ port: server.port });
+    onTestFinished(() => first.close());
+    return { hosts: [`127.0.0.1:${first.port}`, `127.0.0.1:${server.port}`], first };
+  }
+
+  it("a release that was carried out twice is unknown, and ends no work as if its lease had been lost (late-release)", async () => {
+    const { hosts, first } = await twoWays();
+    const tenure = await tenureOn(hosts);
+    const done = await tenure.hold(name, async () => {
+      first.silence("reply");
+      return "done";
+    });
+    expect(done).toBe("done");
+    expect(await contenders(server, name)).toEqual([]);
+    const lease = await tenure.acquire(name);
+    expect(await lease.release()).toBe("released");
+  });
+
+  it("a break that was carried out twice is unknown", async () => {
+    const { hosts, first } = await twoWays();
+    const tenure = await tenureOn(hosts);
+    const { token } = await (await tenureOn(server.url)).acquire(name, { renew: false });
+    const seen = await tenure.inspect(name);
+    expect(seen).toMatchObject({ token });
+    const breaking = tenure.break(name, { token, reason: "test" });
+    // The look before it comes back, and the answer to the break does not.
+    await first.passed("reply");
+    first.silence("reply");
+    await expect(breaking).rejects.toThrow(OutcomeUnknownError);
     expect(await contenders(server, name)).toEqual([]);
   });
 
