@@ -144,11 +144,12 @@ export class Endpoint {
     const send = this.#tls === undefined ? httpRequest : httpsRequest;
     const request = send({
       ...{ host, port, path, agent, method: "POST" },
-      headers: {
-        "Content-Type": "application/json",
-        "Content-Length": Buffer.byteLength(body),
-        ...headers,
-      },
+      // A list is written as it is; from an object Node makes one header at a time.
+      headers: [
+        ...["Host", this.name, "Content-Type", "application/json"],
+        ...["Content-Length", String(Buffer.byteLength(body))],
+        ...Object.entries(headers).flat(),
+      ],
     });
     const sending: Sending = { request, isSent: false };
     request.once("socket", (socket) => {
