@@ -3,7 +3,12 @@ import type { EtcdGateway } from "../../src/fences/etcd/client.js";
 import { createEtcdFence, type EtcdFence } from "../../src/fences/etcd/index.js";
 import { etcdFence } from "../../src/fences/etcd/open.js";
 import { etcd } from "../../src/backends/etcd/open.js";
-import { LeaseLostError, UnavailableError } from "../../src/core/errors.js";
+import {
+  LeaseLostError,
+  OutcomeUnknownError,
+  StaleTokenError,
+  UnavailableError,
+} from "../../src/core/errors.js";
 import { Tenure } from "../../src/core/tenure.js";
 import type { FencingToken } from "../../src/core/token.js";
 import { etcdClient } from "../../src/drivers/etcd/open.js";
@@ -87,15 +92,76 @@ describeOn(etcdProgram, "etcd fence, beyond the suite", () => {
     await next.release();
   });
 
-  it("leaves nothing of the held check behind once the session has ended", async () => {
-    const own = await Tenure.open(etcd(client), platform(), {});
-    const lease = await own.acquire(name, { ttl: "5s" });
-    await fence.held(lease, (tx) => tx.put("data/x", "1"));
-    const writes = { key: base64("tenure/writes/"), range_end: base64("tenure/writes0") };
-    const before = Number((await server.call("kv/range", writes)).count);
-    await own.close();
-    const after = Number((await server.call("kv/range", writes)).count ?? 0);
-    expect(after).toBe(before - 1);
+  it("leaves nothing of the held check behind once the lease is released, however many there were", async () => {
+    const { header } = await server.call("maintenance/status", {});
+    for (let i = 0; i < 3; i++) {
+      const lease = await tenure.acquire(`${name} ${i}`);
+      await fence.held(lease, (tx) => tx.put("data/x", String(i)));
+      await lease.renew();
+      expect(await lease.release()).toBe("released");
+    }
+    const all = { key: base64("tenure/"), range_end: base64("tenure0") };
+    const { kvs } = await server.call("kv/range", { ...all, min_create_revision: header.revision });
+    const keys = kvs?.map(({ key }: { key: string }) => Buffer.from(key, "base64").toString());
+    expect(keys).toEqual(undefined);
+  });
+
+  /** A fence whose next transaction is carried out twice, with `between` between the two. */
+  function overtaken(between: () => Promise<unknown>): EtcdFence {
+    let isNext = true;
+    const gateway: EtcdGateway = {
+      ask: async (path, body, options) => {
+        const onward = () => client.ask(path, body, options);
+        if (options.isRead === true || !options.during.startsWith("write")) return onward();
+        if (isNext) {
+          isNext = false;
+          await onward();
+          await between();
+        }
+        return { ...(await onward()), isLoose: true };
+      },
+    };
+    return createEtcdFence({ gateway, close: () => undefined, runtime: platform() });
+  }
+
+  it("tells a write as unknown whose first copy was applied before another took over", async () => {
+    const lease = await tenure.acquire(name);
+    const { storeId, token } = lease;
+    const next = bearer(token + 1n, { name, storeId });
+    const late = overtaken(() => fence.arm(next, name));
+    const handle = await late.arm(lease, name);
+    const writing = handle.write((tx) => tx.put("data/x", "1"));
+    await expect(writing).rejects.toBeInstanceOf(OutcomeUnknownError);
+    expect(await value("data/x")).toBe("1");
+    // What certainly did not happen is told as such, also of a request that went twice.
+    await expect(handle.write((tx) => tx.put("data/x", "2"))).rejects.toThrow(StaleTokenError);
+  });
+
+  it("tells a write while held as unknown whose first copy was applied before the lease ended", async () => {
+    const lease = await tenure.acquire(name);
+    const late = overtaken(() => lease.release());
+    const writing = late.held(lease, (tx) => tx.put("data/x", "1"));
+    await expect(writing).rejects.toBeInstanceOf(OutcomeUnknownError);
+    expect(await value("data/x")).toBe("1");
+    await expect(late.held(lease, () => 0)).rejects.toBeInstanceOf(LeaseLostError);
+  });
+
+  it("refuses for certain a write that was asked for twice, and came after another had armed", async () => {
+    const lease = await tenure.acquire(name);
+    const { storeId, token } = lease;
+    const gateway: EtcdGateway = {
+      ask: async (path, body, options) => {
+        if (options.during.startsWith("write") && options.isRead !== true) {
+          await fence.arm(bearer(token + 1n, { name, storeId }), name);
+        }
+        return { ...(await client.ask(path, body, options)), isLoose: true };
+      },
+    };
+    const slow = createEtcdFence({ gateway, close: () => undefined, runtime: platform() });
+    const handle = await slow.arm(lease, name);
+    const writing = handle.write((tx) => tx.put("data/x", "1"));
+    await expect(writing).rejects.toBeInstanceOf(StaleTokenError);
+    expect(await value("data/x")).toBeUndefined();
   });
 
   it("does nothing at a copy of a write that comes late, with and without marks", async () => {

@@ -26,7 +26,7 @@ import { decide, rebase, type FenceRequest, type MarkRecord, type Verdict } from
 import { createFence } from "../fence.js";
 import { recordFromJson, recordToJson } from "../record.js";
 import type { EtcdGateway } from "./client.js";
-import { Steps, type Seen } from "./steps.js";
+import { Steps, type Seen, type Unmet } from "./steps.js";
 import type { EtcdReadTx, EtcdTx } from "./transaction.js";
 
 /** Options of an etcd fence. */
@@ -85,32 +85,32 @@ export function createEtcdFence<S extends OnStale = "reject">(
       const armer = checkBearer(bearer);
       const { scope, holder, token } = armer;
       const { name } = scope;
-      const contender = `${part(name)}/${part(holder)}`;
-      const lease = `${leasePrefix}leases/${contender}`;
-      // Its revision numbers the writes of this lease: a copy of one that comes late does nothing.
-      const guard = `${leasePrefix}writes/${contender}`;
+      const lease = `${leasePrefix}leases/${part(name)}/${part(holder)}`;
       const during = "write while held";
       throwIfAborted(armer);
-      const seen = await steps.look([lease, guard], during, name);
-      const [record, last] = seen.kvs;
+      const seen = await steps.look([lease], during, name);
+      const [record] = seen.kvs;
       if (record?.create_revision !== String(token)) throw lost(name, token);
       const { result, notebook } = await steps.work(seen, during, work);
       throwIfAborted(armer);
-      const own = newId();
+      // The record's changes number the writes of this lease: a copy that comes late does nothing.
+      const by = newId();
+      const value = JSON.stringify({ ...entryOf(steps.text(record)), by });
       const outcome = await steps.commit(
         {
           compare: [
             steps.isCreatedIn(lease, token),
-            steps.isUnchanged(guard, last),
+            steps.isUnchanged(lease, record),
             ...notebook.compare,
           ],
-          changes: [steps.put(guard, own, record.lease), ...notebook.changes],
+          changes: [steps.put(lease, value, record.lease), ...notebook.changes],
         },
-        [lease, guard],
+        [lease],
         during,
         name,
       );
-      if (outcome === "done" || steps.text(outcome.kvs[1]) === own) return result;
+      if (outcome === "done" || isBy(steps.text(outcome.kvs[0]), by)) return result;
+      steps.checkUndone(record, outcome, during);
       if (outcome.kvs[0]?.create_revision !== String(token)) throw lost(name, token);
       throw changedMeanwhile(during, name);
     },
@@ -147,7 +147,7 @@ export function etcdStore(
     record: MarkRecord,
     during: string,
     more: { readonly compare: readonly object[]; readonly changes: readonly object[] },
-  ): Promise<"done" | Seen> {
+  ): Promise<"done" | Unmet> {
     const key = keyOf(resource);
     const by = newId();
     const value = JSON.stringify({ ...recordToJson(record), by });
@@ -159,11 +159,8 @@ export function etcdStore(
       [key],
       during,
     );
-    if (outcome === "done") return "done";
-    const { by: last } = JSON.parse(steps.text(outcome.kvs[0]) ?? "{}") as {
-      readonly by?: unknown;
-    };
-    return last === by ? "done" : outcome;
+    if (outcome === "done" || isBy(steps.text(outcome.kvs[0]), by)) return "done";
+    return outcome;
   }
 
   const nothing = { compare: [], changes: [] };
@@ -210,6 +207,7 @@ export function etcdStore(
       throwIfAborted(call);
       const outcome = await replace(resource, seen, verdict.record, during, notebook);
       if (outcome === "done") return { accepted: true, result };
+      steps.checkUndone(seen.kvs[0], outcome, during);
       const again = decide(read(outcome, resource), request);
       if (!again.accepted) return again;
       throw changedMeanwhile(during);
@@ -239,6 +237,21 @@ function checkPrefix(prefix: unknown, option: string): string {
 /** As the backend writes names in its keys: no name is part of another. */
 function part(text: string): string {
   return text.replaceAll("%", "%25").replaceAll("/", "%2F");
+}
+
+/** Whether a mark or a record was last changed by this transaction, of which a copy came first. */
+function isBy(text: string | undefined, by: string): boolean {
+  return entryOf(text)["by"] === by;
+}
+
+/** The value of a mark or a record; nothing of one that is damaged. */
+function entryOf(text: string | undefined): Readonly<Record<string, unknown>> {
+  try {
+    const json: unknown = JSON.parse(text ?? "{}");
+    return typeof json === "object" && json !== null ? { ...json } : {};
+  } catch {
+    return {};
+  }
 }
 
 function lost(lock: string, token: bigint): LeaseLostError {

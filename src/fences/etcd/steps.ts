@@ -13,6 +13,8 @@ export interface Kv {
   readonly key: string;
   readonly create_revision: string;
   readonly mod_revision: string;
+  /** Counts the changes since it was created. */
+  readonly version: string;
   readonly value?: string;
   readonly lease?: string;
 }
@@ -21,6 +23,11 @@ export interface Kv {
 export interface Seen {
   readonly revision: string;
   readonly kvs: readonly (Kv | undefined)[];
+}
+
+/** What stands there instead, and whether a copy of the transaction may have been carried out. */
+export interface Unmet extends Seen {
+  readonly isLoose: boolean;
 }
 
 interface TxnAnswer {
@@ -40,7 +47,7 @@ export class Steps {
   /** Keys as they are now, all at one revision. */
   async look(keys: readonly string[], during: string, lock?: string): Promise<Seen> {
     const success = keys.map((key) => ({ request_range: { key: base64(key) } }));
-    return toSeen(await this.#ask({ success }, during, true, lock));
+    return toSeen((await this.#ask({ success }, during, true, lock)).answer);
   }
 
   /** Runs work on what stood there at the revision that was seen. */
@@ -69,11 +76,30 @@ export class Steps {
     keys: readonly string[],
     during: string,
     lock?: string,
-  ): Promise<"done" | Seen> {
+  ): Promise<"done" | Unmet> {
     const { compare, changes } = txn;
     const failure = keys.map((key) => ({ request_range: { key: base64(key) } }));
-    const answer = await this.#ask({ compare, success: changes, failure }, during, false, lock);
-    return answer.succeeded === true ? "done" : toSeen(answer);
+    const asked = { compare, success: changes, failure };
+    const { answer, isLoose } = await this.#ask(asked, during, false, lock);
+    return answer.succeeded === true ? "done" : { ...toSeen(answer), isLoose };
+  }
+
+  /**
+   * For a key that was to be changed, and shows another's change:
+   * 1. a copy of ours was carried out, and its member fell silent;
+   * 2. another change followed;
+   * 3. the copy that was answered found that one.
+   * One change since the look was the other's, and so not ours. Of two, one may have been.
+   *
+   * @throws OutcomeUnknownError where ours may have been carried out.
+   */
+  checkUndone(before: Kv | undefined, now: Unmet, during: string): void {
+    const [after] = now.kvs;
+    const isSame = after !== undefined && after.create_revision === before?.create_revision;
+    const changes = isSame ? Number(after.version) - Number(before.version) : Infinity;
+    if (!now.isLoose || changes <= 1) return;
+    const text = `cannot ${during}, the outcome is unknown: an earlier copy may have been applied`;
+    throw new OutcomeUnknownError(text, { backend: BACKEND });
   }
 
   put(key: string, value: string, lease?: string): object {
@@ -102,11 +128,11 @@ export class Steps {
     during: string,
     isRead: boolean,
     lock: string | undefined,
-  ): Promise<TxnAnswer> {
+  ): Promise<{ readonly answer: TxnAnswer; readonly isLoose: boolean }> {
     const about = lock === undefined ? {} : { lock };
     const options = { during, isRead, timeoutMs: CALL_MS, ...about };
     const { body, refused, isLoose } = await this.#gateway.ask("kv/txn", txn, options);
-    if (refused === undefined) return body as TxnAnswer;
+    if (refused === undefined) return { answer: body as TxnAnswer, isLoose };
     if (isLoose && !isRead) {
       const open = `cannot ${during}, the outcome is unknown: a lease that it names is gone now`;
       throw new OutcomeUnknownError(open, { backend: BACKEND, ...about });
