@@ -28,8 +28,11 @@ export interface Connection {
   close(): void;
 }
 
-/** Opens one more connection to the same server or cluster. */
-export type Connect = () => Promise<Connection>;
+/**
+ * Opens one more connection to the same server or cluster. `withinMs`: longest that the caller
+ * waits for it; a connection with settings of its own goes by those.
+ */
+export type Connect = (withinMs: number) => Promise<Connection>;
 
 /** What a client library threw, as one of our errors. */
 export interface Faults {

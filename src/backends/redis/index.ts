@@ -66,9 +66,9 @@ export function redisBackend(options: RedisBackendOptions): Backend {
     get storeId() {
       return options.storeId ?? opened().storeId;
     },
-    async open() {
+    async open({ timeoutMs }) {
       if (store !== undefined || closed) return;
-      const opening = await Store.open(options);
+      const opening = await Store.open(options, timeoutMs);
       if (closed) opening.close();
       else store = opening;
     },

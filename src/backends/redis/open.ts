@@ -26,8 +26,10 @@ export function redis(
   else knownRedis(clientOrUrl);
   return redisBackend({
     ...options,
-    connect: async () =>
-      typeof clientOrUrl === "string" ? openRedis(clientOrUrl) : openBesideRedis(clientOrUrl),
+    connect: async (withinMs) =>
+      typeof clientOrUrl === "string"
+        ? openRedis(clientOrUrl, { withinMs })
+        : openBesideRedis(clientOrUrl),
     faults: { explain: explainRedis },
     runtime: options.runtime ?? platform(),
   });

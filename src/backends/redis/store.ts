@@ -23,6 +23,7 @@ export class Store {
   readonly leases: Leases;
   readonly waiters: Waiters;
   readonly #options: RedisBackendOptions;
+  readonly #withinMs: number;
   readonly #commands: Commands;
   readonly #keys: Keys;
   readonly #epochs: Epochs;
@@ -33,10 +34,16 @@ export class Store {
   #storeId = "";
   #closed = false;
 
-  private constructor(options: RedisBackendOptions, main: Connection, renewals: Connection) {
+  private constructor(
+    options: RedisBackendOptions,
+    withinMs: number,
+    main: Connection,
+    renewals: Connection,
+  ) {
     const { prefix, replicas } = checkSettings(options);
     const { runtime } = options;
     this.#options = options;
+    this.#withinMs = withinMs;
     this.#connections = new Set([main, renewals]);
     const { commands } = main;
     this.#commands = commands;
@@ -71,13 +78,13 @@ export class Store {
   }
 
   /** Connects, checks the server, and finds the store's id or makes one. */
-  static async open(options: RedisBackendOptions): Promise<Store> {
-    const main = await options.connect();
-    const renewals = await options.connect().catch((error: unknown) => {
+  static async open(options: RedisBackendOptions, withinMs: number): Promise<Store> {
+    const main = await options.connect(withinMs);
+    const renewals = await options.connect(withinMs).catch((error: unknown) => {
       main.close();
       throw error;
     });
-    const store = new Store(options, main, renewals);
+    const store = new Store(options, withinMs, main, renewals);
     try {
       await store.run("connect", undefined, () =>
         Promise.all([main.connected, renewals.connected]),
@@ -287,7 +294,7 @@ export class Store {
   }
 
   async #open(): Promise<Connection> {
-    const connection = await this.#options.connect();
+    const connection = await this.#options.connect(this.#withinMs);
     this.#connections.add(connection);
     if (this.#closed) connection.close();
     try {

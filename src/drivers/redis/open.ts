@@ -4,7 +4,7 @@ import { redisChannels } from "./channels.js";
 import { knownRedis, type KnownRedis, type RedisClient } from "./client.js";
 import { redisCommands, type RedisCommands } from "./commands.js";
 import type { RedisChannels } from "./contract.js";
-import { explainRedis } from "./errors.js";
+import { explainConnecting } from "./errors.js";
 import { MissingLibraryError } from "../missing-library.js";
 
 /** Which client library. */
@@ -31,12 +31,17 @@ export interface RedisConnection {
 export interface OpenRedisOptions {
   /** Default: the first of `redis`, `ioredis` and `iovalkey` that is installed. */
   readonly library?: RedisLibrary;
+  /** Longest that the caller waits for a connection. Default 5 s. */
+  readonly withinMs?: number;
 }
 
 const INSTALL_LINE = "npm install redis";
 const LIBRARIES: readonly RedisLibrary[] = ["redis", "ioredis", "iovalkey"];
 
 const CONNECT_WITHIN_MS = 5_000;
+/** Each try, and the loading of the library, ends before its caller gives up, who learns why. */
+const OF_PATIENCE = 0.8;
+const SHORTEST_TRY_MS = 500;
 /** A connection that brings nothing for so long is given up, although nobody has closed it. */
 const SILENT_MS = 10_000;
 const PING_EVERY_MS = 4_000;
@@ -66,11 +71,12 @@ export async function openRedis(
   url: string,
   options: OpenRedisOptions = {},
 ): Promise<RedisConnection> {
-  checkUrl(url);
-  const wanted = options.library === undefined ? LIBRARIES : [options.library];
-  for (const library of wanted) {
-    const make = await load(library);
-    if (make !== undefined) return connection(knownRedis(make(url)));
+  const { protocol } = checkUrl(url);
+  const { library: chosen, withinMs = CONNECT_WITHIN_MS } = options;
+  const connectTimeout = Math.max(SHORTEST_TRY_MS, Math.round(OF_PATIENCE * withinMs));
+  for (const library of chosen === undefined ? LIBRARIES : [chosen]) {
+    const make = await load(library, connectTimeout);
+    if (make !== undefined) return connection(knownRedis(make(url)), protocol === "rediss:");
   }
   const what = "a Redis URL needs a client library";
   throw new MissingLibraryError(what, INSTALL_LINE, { backend: "redis" });
@@ -126,7 +132,10 @@ export function checkUrl(url: string): URL {
 
 type Make = (url: string) => unknown;
 
-async function load(library: RedisLibrary): Promise<Make | undefined> {
+async function load(
+  library: RedisLibrary,
+  connectTimeout: number,
+): Promise<Make | undefined> {
   try {
     if (library === "redis") {
       const { createClient } = await import("redis");
@@ -136,7 +145,7 @@ async function load(library: RedisLibrary): Promise<Make | undefined> {
           disableOfflineQueue: true,
           pingInterval: PING_EVERY_MS,
           socket: {
-            connectTimeout: CONNECT_WITHIN_MS,
+            connectTimeout,
             socketTimeout: SILENT_MS,
             reconnectStrategy: pauseMs,
           },
@@ -144,7 +153,7 @@ async function load(library: RedisLibrary): Promise<Make | undefined> {
     }
     const settings = {
       ...IOREDIS_SETTINGS,
-      connectTimeout: CONNECT_WITHIN_MS,
+      connectTimeout,
       socketTimeout: SILENT_MS,
       retryStrategy: pauseMs,
     };
@@ -190,11 +199,12 @@ interface Connectable {
   disconnect(): unknown;
 }
 
-function connection(own: KnownRedis): RedisConnection {
+/** `withTls`: whether a URL asked for TLS; undefined beside a caller's client. */
+function connection(own: KnownRedis, withTls?: boolean): RedisConnection {
   const client = own.client as unknown as Connectable;
   const connected = new Promise<void>((resolve, reject) => {
     const fail = (error: unknown): void =>
-      reject(explainRedis(error, { during: "connect to Redis", backend: "redis" }));
+      reject(explainConnecting(error, withTls));
     // Without a listener the error of a broken connection would end the process.
     client.on("error", fail);
     client.connect().then(() => resolve(), fail);

@@ -1,0 +1,65 @@
+/** What is said of a Redis that cannot be connected to, and how long it is tried. */
+import { once } from "node:events";
+import { createServer, type AddressInfo, type Server, type Socket } from "node:net";
+import { createServer as createTlsServer } from "node:tls";
+import { expect, it, onTestFinished } from "vitest";
+import { connect } from "../../../src/connect.js";
+import { UnavailableError } from "../../../src/core/errors.js";
+import { openRedis, type RedisLibrary } from "../../../src/drivers/redis/open.js";
+import { certificate, certificateKey } from "../../servers/certificate.js";
+
+const libraries: readonly RedisLibrary[] = ["redis", "ioredis", "iovalkey"];
+
+async function portOf(server: Server): Promise<number> {
+  const sockets = new Set<Socket>();
+  server.on("connection", (socket: Socket) => sockets.add(socket.on("error", () => undefined)));
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  onTestFinished(() => {
+    server.close();
+    for (const socket of sockets) socket.destroy();
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+/** Takes connections and waits for the rest of a command, as Redis does. */
+const plain = (): Promise<number> => portOf(createServer());
+const withTls = (): Promise<number> =>
+  portOf(createTlsServer({ cert: certificate, key: certificateKey }));
+
+async function failure(url: string, library: RedisLibrary, withinMs?: number): Promise<Error> {
+  const limit = withinMs === undefined ? {} : { withinMs };
+  const connection = await openRedis(url, { library, ...limit });
+  onTestFinished(() => connection.close());
+  const error = await connection.connected.catch((caught: unknown) => caught);
+  expect(error).toBeInstanceOf(UnavailableError);
+  return error as Error;
+}
+
+it.each(libraries)("that speaks no TLS, or only TLS, is told as such (%s)", async (library) => {
+  const silent = await failure(`rediss://127.0.0.1:${await plain()}`, library, 1_000);
+  expect(silent.message).toMatch(/does not speak TLS is redis:\/\/$/);
+  const closed = await failure(`redis://127.0.0.1:${await withTls()}`, library);
+  expect(closed.message).toMatch(/speaks only TLS is rediss:\/\/$/);
+});
+
+it.each(libraries)("whose certificate is not trusted is told with a remedy (%s)", async (library) => {
+  const error = await failure(`rediss://127.0.0.1:${await withTls()}`, library);
+  expect(error.message).toMatch(/not trusted: self-signed certificate; .*NODE_EXTRA_CA_CERTS/);
+  expect(error).toMatchObject({ retryable: false });
+});
+
+it("is tried for as long as the timeout of a call says, and no longer", async () => {
+  const url = `rediss://127.0.0.1:${await plain()}`;
+  const tried = async (timeout: "3s" | "7s"): Promise<{ error: unknown; forMs: number }> => {
+    const startMs = performance.now();
+    const error = await connect(url, { timeout }).catch((caught: unknown) => caught);
+    return { error, forMs: performance.now() - startMs };
+  };
+  const [short, long] = await Promise.all([tried("3s"), tried("7s")]);
+  for (const { error } of [short, long]) {
+    expect(error).toBeInstanceOf(UnavailableError);
+    expect((error as Error).message).toContain("does not speak TLS is redis://");
+  }
+  expect(short.forMs).toBeLessThan(3_900);
+  expect(long.forMs).toBeGreaterThan(5_100);
+});
