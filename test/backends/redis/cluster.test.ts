@@ -106,6 +106,54 @@ describeOn(redisProgram, "redis backend on a cluster", () => {
     expect((await nodeOf(name).calls()).get("spublish")).toBe(9);
   });
 
+  it.each(libraries)("hands over in order while the slot of a name moves to another node (%s)", async (library) => {
+    const name = `moving ${library}`;
+    const [lease, line, waiters] = keys.ofQueue(name);
+    const slot = slotOf(lease);
+    const from = nodeOf(name);
+    const to = nodes.find((node) => node !== from)!;
+    const idOf = async (node: RedisServer): Promise<string> =>
+      String(await node.command("CLUSTER", "MYID"));
+    const move = (key: string): Promise<unknown> =>
+      from.command("MIGRATE", "127.0.0.1", to.port, key, 0, 5_000);
+    const clients = [await tenure(library), await tenure(library)];
+    /** While its keys are at two nodes they are asked for again and again. */
+    const released = async (given: Lease): Promise<void> => {
+      const release = async (): Promise<boolean> => (await given.release()) === "released";
+      await until("the release", () => release().catch(() => false));
+    };
+    const held = await clients[0]!.acquire(name);
+    const order: number[] = [];
+    const leases: Promise<Lease>[] = [];
+    for (let i = 0; i < 4; i++) {
+      const waiting = clients[i % 2]!.acquire(name).then((granted) => {
+        order.push(i);
+        return granted;
+      });
+      waiting.catch(() => undefined);
+      leases.push(waiting);
+      await until("its place", async () => (await waitersOf(clients[0]!, name)) === i + 1);
+    }
+    await to.command("CLUSTER", "SETSLOT", slot, "IMPORTING", await idOf(from));
+    await from.command("CLUSTER", "SETSLOT", slot, "MIGRATING", await idOf(to));
+    await released(held);
+    const first = await leases[0]!;
+    await move(line);
+    await first.renew();
+    await expect(first.release()).rejects.toThrow(/TRYAGAIN|redirections/);
+    await move(waiters);
+    await move(lease);
+    await released(first);
+    const second = await leases[1]!;
+    for (const node of [to, from]) {
+      await node.command("CLUSTER", "SETSLOT", slot, "NODE", await idOf(to));
+    }
+    await released(second);
+    for (const next of leases.slice(2)) await released(await next);
+    expect(order).toEqual([0, 1, 2, 3]);
+    expect(await to.command("EXISTS", line, waiters)).toBe(0);
+  });
+
   it.each(libraries)("renews leases of all slots, whatever one node does (%s)", async (library) => {
     const locks = await tenure(library);
     const names = Array.from({ length: 12 }, (_, i) => `renewed ${library} ${i}`);
