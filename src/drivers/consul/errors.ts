@@ -26,17 +26,19 @@ export function explainBroken(
   error: unknown,
   isSent: boolean,
   { during, isRead }: ConsulFailure,
+  hint = "",
 ): TenureError {
-  const what = error instanceof Error ? error.message || codeOf(error) : String(error);
+  const why = error instanceof Error ? error.message || codeOf(error) : String(error);
   const context = { backend: "consul", cause: error };
+  const what = `${why}${hint}`;
   if (!isSent) return new UnavailableError(`cannot ${during}: no connection: ${what}`, context);
   const text = `cannot ${during}: the connection broke: ${what}`;
   return isRead ? new UnavailableError(text, context) : new OutcomeUnknownError(text, context);
 }
 
 /** No answer in time, or nobody waits for it any more. */
-export function explainSilence(isSent: boolean, failure: ConsulFailure): TenureError {
-  const text = `cannot ${failure.during}: no answer in time`;
+export function explainSilence(isSent: boolean, failure: ConsulFailure, hint = ""): TenureError {
+  const text = `cannot ${failure.during}: no answer in time${hint}`;
   const context = { backend: "consul" };
   return failure.isRead || !isSent
     ? new UnavailableError(text, context)
@@ -51,7 +53,8 @@ export function explainAnswer(
 ): TenureError {
   const said = body.trim().slice(0, LONGEST_TEXT);
   if (status === 401 || status === 403 || DENIED.test(said)) return explainDenied(said, during);
-  const text = `cannot ${during}: ${said || "no reason given"} (HTTP ${status})`;
+  const hint = /HTTP request to an HTTPS server/.test(said) ? " The URL is consuls://." : "";
+  const text = `cannot ${during}: ${said || "no reason given"}${hint} (HTTP ${status})`;
   const context = { backend: "consul" };
   if (status === 429 || NOT_DONE.test(said)) return new UnavailableError(text, context);
   // A request that is wrong in itself stays wrong.

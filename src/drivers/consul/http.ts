@@ -10,6 +10,7 @@ import https from "node:https";
 import type { Timers } from "../../core/clock.js";
 import { UnavailableError } from "../../core/errors.js";
 import type { ConsulAddress } from "./address.js";
+import { tlsHint, type FirstFailure, type TlsNames } from "../tls-hint.js";
 import { explainAnswer, explainBroken, explainSilence, type ConsulFailure } from "./errors.js";
 
 /** Which connections a request goes over. */
@@ -17,6 +18,12 @@ export type Lane = "commands" | "renewals" | "watches";
 
 /** Most connections of each lane. */
 const LANES: Readonly<Record<Lane, number>> = { commands: 32, renewals: 4, watches: 100 };
+
+const TLS: TlsNames = {
+  plain: "consul://",
+  secure: "consuls://",
+  authority: "the option tls.ca, or NODE_EXTRA_CA_CERTS",
+};
 
 /** Bounds of one request. */
 export interface Bounds {
@@ -51,6 +58,8 @@ export class ConsulHttp {
   readonly #agents = new Map<Lane, http.Agent>();
   readonly #open = new Set<http.ClientRequest>();
   #isClosed = false;
+  /** Whether it has ever answered: then the URL is right. */
+  #hasAnswered = false;
 
   constructor(address: ConsulAddress, timers: Timers) {
     this.#address = address;
@@ -95,7 +104,7 @@ export class ConsulHttp {
       let hasEnded = false;
       const giveUp = (): void => {
         end();
-        reject(explainSilence(isSent, wanted));
+        reject(explainSilence(isSent, wanted, this.#hint({ wasSilent: true })));
         request.destroy();
       };
       const timer = this.#timers.after(timeoutMs, giveUp);
@@ -105,14 +114,18 @@ export class ConsulHttp {
         signal.removeEventListener("abort", giveUp);
         this.#open.delete(request);
       };
-      const broken = (error: unknown): void => {
+      const broken = (error: Error & { readonly code?: string }): void => {
         if (hasEnded) return;
         end();
         // The agent may have closed an idle connection in the moment that we took it. What changes
         // nothing may be sent again.
         if (request.reusedSocket && wanted.isRead && !isRepeat && !this.#isClosed) {
           resolve(this.#exchange(wanted, { signal, timeoutMs }, true));
-        } else reject(explainBroken(error, isSent, wanted));
+          return;
+        }
+        const { code } = error;
+        const hint = this.#hint({ code, wasClosed: code === "ECONNRESET" });
+        reject(explainBroken(error, isSent, wanted, hint));
       };
       this.#open.add(request);
       signal.addEventListener("abort", giveUp);
@@ -125,6 +138,7 @@ export class ConsulHttp {
       });
       request.on("error", broken);
       request.on("response", (response) => {
+        this.#hasAnswered = true;
         const parts: Buffer[] = [];
         response.on("data", (part: Buffer) => parts.push(part));
         response.on("error", broken);
@@ -139,6 +153,10 @@ export class ConsulHttp {
       });
       request.end(wanted.body);
     });
+  }
+
+  #hint(failure: FirstFailure): string {
+    return this.#hasAnswered ? "" : tlsHint(failure, this.#address.isSecure, TLS);
   }
 
   #request({ method, path, body, lane = "commands" }: HttpRequest): http.ClientRequest {

@@ -225,7 +225,7 @@ export class Asking implements Due {
 
   #giveUp(why = "no quorum, or out of reach"): void {
     const each = this.#client.endpoints.map(
-      ({ name }) => `${name}: ${this.#failures?.get(name) ?? "no answer"}`,
+      ({ name, silence }) => `${name}: ${this.#failures?.get(name) ?? silence}`,
     );
     this.#refuse(`${why} (${each.join("; ")})`, true, this.#cause);
   }

@@ -2,7 +2,10 @@
 import { Agent as HttpAgent, request as httpRequest } from "node:http";
 import type { ClientRequest, IncomingMessage } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
+import { tlsHint, type FirstFailure, type TlsNames } from "../tls-hint.js";
 import type { EtcdAddress, EtcdHost } from "./address.js";
+
+const TLS: TlsNames = { plain: "etcd://", secure: "etcds://", authority: "?ca=FILE" };
 
 /** What a member answered. */
 export interface Answer {
@@ -14,9 +17,10 @@ export interface Answer {
 export class NoAnswer extends Error {
   readonly wasSent: boolean;
 
-  constructor(cause: Error & { readonly code?: string }, wasSent: boolean) {
+  constructor(cause: Error & { readonly code?: string }, wasSent: boolean, hint: string) {
     // An error of several addresses has no message of its own.
-    super(cause.message === "" ? (cause.code ?? cause.name) : cause.message, { cause });
+    const text = cause.message === "" ? (cause.code ?? cause.name) : cause.message;
+    super(`${text}${hint}`, { cause });
     this.wasSent = wasSent;
   }
 }
@@ -35,12 +39,19 @@ export class Endpoint {
   readonly #host: EtcdHost;
   readonly #tls: EtcdAddress["tls"];
   #agent: HttpAgent;
+  /** Whether it has ever answered: then the URL is right. */
+  #hasAnswered = false;
 
   constructor(host: EtcdHost, tls: EtcdAddress["tls"]) {
     this.name = `${host.host.includes(":") ? `[${host.host}]` : host.host}:${host.port}`;
     this.#host = host;
     this.#tls = tls;
     this.#agent = this.#newAgent();
+  }
+
+  /** What is said of it while it says nothing. */
+  get silence(): string {
+    return `no answer${this.#hint({ wasSilent: true })}`;
   }
 
   /** Sends one request. Answers what abandons it. */
@@ -53,7 +64,16 @@ export class Endpoint {
     const sending = this.#send(path, body, headers, this.#agent);
     const { request } = sending;
     let isOver = false;
+    // Also once it was abandoned: then nobody is told.
+    const failed = (error: Error & { readonly code?: string }): void => {
+      if (isOver) return;
+      isOver = true;
+      const { code } = error;
+      const hint = this.#hint({ code, wasClosed: code === "ECONNRESET" });
+      asker.failed(new NoAnswer(error, sending.isSent, hint));
+    };
     request.once("response", (response: IncomingMessage) => {
+      this.#hasAnswered = true;
       let text = "";
       response.setEncoding("utf8");
       response.on("data", (part: string) => (text += part));
@@ -64,18 +84,11 @@ export class Endpoint {
       });
       response.once("error", failed);
     });
-    // Also once it was abandoned: then nobody is told.
     request.on("error", failed);
     return () => {
       isOver = true;
       request.destroy();
     };
-
-    function failed(error: Error): void {
-      if (isOver) return;
-      isOver = true;
-      asker.failed(new NoAnswer(error, sending.isSent));
-    }
   }
 
   /**
@@ -125,6 +138,10 @@ export class Endpoint {
 
   close(): void {
     this.#agent.destroy();
+  }
+
+  #hint(failure: FirstFailure): string {
+    return this.#hasAnswered ? "" : tlsHint(failure, this.#tls !== undefined, TLS);
   }
 
   #newAgent(keepAlive = true): HttpAgent {

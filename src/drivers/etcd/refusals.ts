@@ -37,6 +37,7 @@ const TEXTS: readonly (readonly [text: RegExp, kind: RefusalKind, what: string])
   [/permission denied/, "staying", "the user has no permission"],
   [/authentication is not enabled/, "staying", "a user was given, and the server wants none"],
   [/too many operations/, "staying", "the transaction has more operations than --max-txn-ops"],
+  [/HTTP request to an HTTPS server/, "staying", "the member speaks TLS: the URL is etcds://"],
   [/request is too large/, "staying", "the request is larger than --max-request-bytes"],
 ];
 const GRPC_UNAVAILABLE = 14;

@@ -8,6 +8,7 @@ import {
   UnavailableError,
   type ErrorContext,
 } from "../../core/errors.js";
+import { isUntrusted, tlsHint, type TlsNames } from "../tls-hint.js";
 
 /** What an error of Redis is told with. */
 export interface RedisFailure extends ErrorContext {
@@ -69,38 +70,27 @@ export function explainRedis(error: unknown, failure: RedisFailure): TenureError
   return new OutcomeUnknownError(told(`the outcome is unknown: ${message}`), context);
 }
 
-/** Codes of Node, and of OpenSSL, for a certificate that is not trusted. */
-const UNTRUSTED =
-  /^(ERR_TLS_CERT_|CERT_|SELF_SIGNED_CERT|DEPTH_ZERO_SELF_SIGNED|UNABLE_TO_(GET_ISSUER|VERIFY)_)/;
+const TLS: TlsNames = {
+  plain: "redis://",
+  secure: "rediss://",
+  authority: "NODE_EXTRA_CA_CERTS, or pass a client with settings of its own",
+};
 
 /**
  * The error of Tenure for a connection that was not made. Nothing was asked of the server by then,
- * so nothing is unknown.
- *
- * A server without TLS waits for the rest of what it takes for a command, and one with TLS hangs up
- * on who speaks plainly; neither says so. `withTls`: what the URL asked for, where there is one.
+ * so nothing is unknown. `withTls`: what the URL asked for, where there is one.
  */
 export function explainConnecting(error: unknown, withTls: boolean | undefined): TenureError {
   const during = "connect to Redis";
   const told = explainRedis(error, { during, backend: "redis" });
-  const { code = "" } = error as { code?: string };
-  if (told !== error && UNTRUSTED.test(code)) {
-    const what = `the certificate of the server is not trusted: ${(error as Error).message}`;
-    const remedy = "name its authority in NODE_EXTRA_CA_CERTS, or pass a client with its settings";
-    const context = { backend: "redis", cause: error, retryable: false };
-    return new UnavailableError(`cannot ${during}: ${what}; ${remedy}`, context);
-  }
+  const { code } = error as { code?: string };
+  const wasClosed = told instanceof OutcomeUnknownError;
   const wasSilent = code === "ETIMEDOUT" || className(error) === "ConnectionTimeoutError";
-  const isUnknown = told instanceof OutcomeUnknownError;
-  let hint = "";
-  if (withTls === true && (wasSilent || code === "EPROTO" || code.startsWith("ERR_SSL_"))) {
-    hint = "; a server that does not speak TLS is redis://";
-  }
-  if (withTls === false && isUnknown) hint = "; a server that speaks only TLS is rediss://";
-  if (!isUnknown && hint === "") return told;
+  const hint = withTls === undefined ? "" : tlsHint({ code, wasSilent, wasClosed }, withTls, TLS);
+  if (!wasClosed && hint === "") return told;
   const text = error instanceof Error ? error.message : String(error);
-  const what = `cannot ${during}: Redis cannot be reached: ${text}${hint}`;
-  return new UnavailableError(what, { backend: "redis", cause: told.cause });
+  const context = { backend: "redis", cause: told.cause, retryable: !isUntrusted(code) };
+  return new UnavailableError(`cannot ${during}: Redis cannot be reached: ${text}${hint}`, context);
 }
 
 /** Whether the server answered with an error of this code. */
