@@ -97,19 +97,30 @@ export class Leases implements LeaseRows {
     call: Call,
     during: string,
   ): Promise<ReadonlyMap<number, boolean>> {
-    const { asking, statements } = this.#parts;
+    const { asking } = this.#parts;
+    const [text, values] = this.#ending(endings, lockMs(call));
+    const rows = await asking.run(text, values, call, during);
+    const found = rows.filter((row) => row["live"] !== null);
+    return new Map(found.map(({ i, live }) => [Number(i ?? 1) - 1, live === true]));
+  }
+
+  #ending(
+    endings: readonly Ending[],
+    patienceMs: number,
+  ): readonly [string, readonly Value[]] {
+    const { statements } = this.#parts;
     const asked = endings.map(({ name, holder = null, token }) => ({
       n: name,
       h: holder,
       t: token === undefined ? null : String(token),
     }));
-    const [only] = asked;
-    const rows =
-      only !== undefined && asked.length === 1
-        ? await asking.run(statements.end, [only.n, only.h, only.t, lockMs(call)], call, during)
-        : await asking.run(statements.endMany, [JSON.stringify(asked), lockMs(call)], call, during);
-    const found = rows.filter((row) => row["live"] !== null);
-    return new Map(found.map(({ i, live }) => [Number(i ?? 1) - 1, live === true]));
+    const [only, ...others] = asked;
+    if (only === undefined || others.length > 0) {
+      return [statements.releaseMany, [JSON.stringify(asked), patienceMs]];
+    }
+    const { n, h, t } = only;
+    if (h === null) return [statements.break, [n, t, patienceMs]];
+    return [statements.release, [n, h, t, patienceMs]];
   }
 
   async inspect(name: string, call: Call): Promise<Held | null> {

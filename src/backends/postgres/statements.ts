@@ -6,10 +6,12 @@ import { msUntil } from "./schema.js";
 export interface Statements {
   readonly acquire: string;
   readonly renew: string;
-  /** Releases or breaks one lease. */
-  readonly end: string;
+  /** Breaks one lease. */
+  readonly break: string;
+  /** Releases one lease. */
+  readonly release: string;
   /** Releases several. */
-  readonly endMany: string;
+  readonly releaseMany: string;
   readonly inspect: string;
   readonly page: string;
   readonly sweep: string;
@@ -23,6 +25,12 @@ export interface Statements {
 export const PAGE = 500;
 /** Most rows that one sweep removes. */
 const SWEPT = 1_000;
+/**
+ * The commit of a release does not wait until it is on the disk or at a standby: what a crash
+ * undoes is a lease that stands again until its TTL. The next grant follows it in the log, and its
+ * commit waits for both.
+ */
+const UNFLUSHED = "set_config('synchronous_commit', 'off', true)";
 
 /** The statements for tables in a schema. */
 export function statementsFor(schema: string): Statements {
@@ -32,9 +40,11 @@ export function statementsFor(schema: string): Statements {
   return {
     acquire: `SELECT ${s}.acquire($1, $2, $3::bigint, $4, $5, $6::integer, $7) AS answer`,
     renew: `SELECT * FROM ${s}.renew($1)`,
-    end: `SELECT ${s}.end_lease($1, $2, $3::bigint, $4::integer) AS live`,
+    break: `SELECT ${s}.end_lease($1, NULL, $2::bigint, $3::integer) AS live`,
+    release: `SELECT ${s}.end_lease($1, $2, $3::bigint, $4::integer) AS live, ${UNFLUSHED}`,
     // In the order of names, so that two calls cannot block each other.
-    endMany: `SELECT a.i::text AS i, ${s}.end_lease(a.n, a.h, a.t, $2::integer) AS live
+    releaseMany: `SELECT a.i::text AS i, ${s}.end_lease(a.n, a.h, a.t, $2::integer) AS live,
+        ${UNFLUSHED}
       FROM (
         SELECT * FROM ROWS FROM (json_to_recordset($1::text::json) AS (n text, h text, t bigint))
           WITH ORDINALITY AS b (n, h, t, i)
