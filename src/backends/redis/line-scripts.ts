@@ -6,6 +6,9 @@
  * microseconds. While anybody waits, the holder's field is of the kind `w`, so that whoever
  * ends the lease comes through `offer`.
  *
+ * Processes come and go while the line of a name is never empty: what is known of those that were
+ * silent for long is swept out when it is more than the line accounts for.
+ *
  * A waiter is passed over and forgotten when its process was silent for long. One whose process
  * does not listen just now, which `PUBLISH` tells by the number of receivers, is passed over and
  * keeps its place: perhaps only its connection broke.
@@ -16,6 +19,8 @@ import { GRANT, READ, TAKE, TIME } from "./scripts.js";
 const SILENT_MS = 5_000;
 /** The same for one that does not listen to its channel either, milliseconds. */
 const DEAF_MS = 1_500;
+/** So many processes may be known, beside those that wait, before any are forgotten. */
+const FORMER = 64;
 /** Lines without any sign of life expire after this time, milliseconds. */
 const LINE_MS = 60_000;
 
@@ -83,6 +88,15 @@ local function settle(k, q, w)
   if field then redis.call('HDEL', k, field) end
   offer(k, q, w, last)
   return read(k)
+end
+local function sweep(q, w)
+  if redis.call('HLEN', w) <= 2 * redis.call('ZCARD', q) + ${FORMER} then return end
+  local all = redis.call('HGETALL', w)
+  for i = 1, #all, 2 do
+    if string.sub(all[i], 1, 1) == '@' and at - all[i + 1] > ${SILENT_MS}000 then
+      redis.call('HDEL', w, all[i])
+    end
+  end
 end
 local function claim(k, field, value)
   if string.sub(field, 1, 1) == 'w' then return end
@@ -162,6 +176,7 @@ if not redis.call('ZSCORE', q, holder) then
 end
 redis.call('HSET', w, holder, process .. ' ' .. ttl .. ' ' .. info, '@' .. process, us)
 claim(k, field, value)
+sweep(q, w)
 redis.call('PEXPIRE', q, ${LINE_MS})
 redis.call('PEXPIRE', w, ${LINE_MS})
 return {left, redis.call('ZRANK', q, holder)}

@@ -2,6 +2,7 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { afterEach, expect, it } from "vitest";
+import { Keys } from "../../../src/backends/redis/keys.js";
 import { OFFER_MS } from "../../../src/backends/redis/scripts.js";
 import type { Ticket } from "../../../src/core/backend.js";
 import { NotAcquiredError } from "../../../src/core/errors.js";
@@ -227,6 +228,26 @@ describeOn(redisProgram, "waiting on the redis backend", () => {
     expect(Number(await redis.command("PTTL", "tenure:{left}:q"))).toBeGreaterThan(0);
     expect(Number(await redis.command("PTTL", "tenure:{left}:w"))).toBeGreaterThan(0);
     await held.release();
+  });
+
+  it("forgets processes that are gone while the line of a name is never empty", async () => {
+    const redis = await server(startRedis());
+    const [one, other] = [await tenure(redis.port), await tenure(redis.port)];
+    const held = await one.acquire("busy");
+    const first = one.acquire("busy");
+    await until("its place", async () => (await waitersOf(one, "busy")) === 1);
+    const [, , waiters] = new Keys("tenure:").ofQueue("busy");
+    // As 500 processes leave it that waited once, the last a minute ago.
+    const longAgo = (Date.now() - 60_000) * 1_000;
+    const former = Array.from({ length: 500 }, (_, i) => [`@p${i}`, longAgo]).flat();
+    await redis.command("HSET", waiters, ...former);
+    const second = other.acquire("busy");
+    await until("its place", async () => (await waitersOf(one, "busy")) === 2);
+    // Two waiters, and the process of each.
+    expect(await redis.command("HLEN", waiters)).toBe(4);
+    await held.release();
+    await (await first).release();
+    await (await second).release();
   });
 
   it("keeps a lease whose notice overtakes the answer, and one told twice", async () => {
