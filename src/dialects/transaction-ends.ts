@@ -7,11 +7,19 @@
 /** A kind of SQL. */
 type Dialect = "sqlite" | "postgres" | "mysql";
 
+// A loop over what varies in length fills the stack: all such loops are bounded, and none of these
+// patterns has the flag `u`, with which a character is one or two units long.
+const MOST = 1_000;
+/** What stands in quotes with backslashes, or the first part of it. */
+const inside = (quote: string): string =>
+  String.raw`[^${quote}\\]*(?:\\[\s\S][^${quote}\\]*){0,${MOST}}`;
+/** One that is longer is read to its end by {@link quoteEnd}. */
+const escaped = (quote: string): string => quote + inside(quote) + quote;
+
 // A doubled quote is two texts, one after the other.
 const QUOTED = `'[^']*'|"[^"]*"`;
-const DOLLARS = String.raw`(?<dollar>\$(?:[^\W\d]\w*)?\$)[\s\S]*?(?:\k<dollar>|$)`;
-const escaped = (quote: string): string =>
-  String.raw`${quote}[^${quote}\\]*(?:\\[\s\S][^${quote}\\]*)*${quote}`;
+const LETTER = String.raw`A-Za-z_\x80-\uffff`;
+const DOLLARS = `(?<dollar>\\$(?:[${LETTER}][${LETTER}\\d]*)?\\$)[\\s\\S]*?(?:\\k<dollar>|$)`;
 
 type Parts = readonly [blank: string, quoted: string];
 
@@ -30,29 +38,54 @@ const PARTS: Readonly<Record<Dialect, Parts>> = {
     `${escaped("'")}|${escaped('"')}|\`[^\`]*\``,
   ],
 };
-const WORD = String.raw`[\p{L}_][\p{L}\p{N}_$]*`;
+const WORD = String.raw`[${LETTER}][${LETTER}\d$]*`;
+
+/** What begins a text with backslashes, where it is too long for a pattern. */
+const OPENS: Readonly<Record<Dialect, string>> = {
+  sqlite: "(?!)",
+  postgres: "[eE]'",
+  mysql: `['"]`,
+};
 
 /** A blank, what is quoted, a word, or any other character. */
 const TOKENS = forEach(
-  ([blank, quoted]) => `(?<blank>${blank})|(?<quoted>${quoted})|(?<word>${WORD})|[\\s\\S]`,
+  ([blank, quoted], opens) =>
+    `(?<blank>${blank})|(?<quoted>${quoted})|(?<opens>${opens})|(?<word>${WORD})|[\\s\\S]`,
 );
+
+/** Behind a quote that nothing closes, where others need not be quotes. */
+const TORN = forEach(([blank]) => `(?<blank>${blank})|(?<word>${WORD})|[\\s\\S]`);
 
 /**
  * Many tokens at once, up to a semicolon; what comes most often, and begins no other, is first.
  * What has matched inside a lookahead leaves nothing to go back to, which would fill the stack.
  */
-const RUNS = forEach(([blank, quoted], nested) => {
-  const one = `(?=(?<one>${blank}|${quoted}|${WORD}|[^;]))\\k<one>`;
-  return String.raw`(?:[\s\d,()]+|${nested}${one}){1,1000}`;
+const RUNS = forEach(([blank, quoted], opens, nested) => {
+  const one = `(?=(?<one>${blank}|${quoted}|(?!${opens})(?:${WORD}|[^;])))\\k<one>`;
+  return String.raw`(?:[\s\d,()]+|${nested}${one}){1,${MOST}}`;
 });
 
 /** `nested` keeps off a comment that may have others inside. */
 function forEach(
-  source: (parts: Parts, nested: string) => string,
+  source: (parts: Parts, opens: string, nested: string) => string,
 ): Readonly<Record<Dialect, RegExp>> {
-  const of = (dialect: Dialect): RegExp =>
-    new RegExp(source(PARTS[dialect], dialect === "postgres" ? String.raw`(?!/\*)` : ""), "uy");
+  const of = (dialect: Dialect): RegExp => {
+    const nested = dialect === "postgres" ? String.raw`(?!/\*)` : "";
+    return new RegExp(source(PARTS[dialect], OPENS[dialect], nested), "y");
+  };
   return { sqlite: of("sqlite"), postgres: of("postgres"), mysql: of("mysql") };
+}
+
+/** Behind the quote that closes a text with backslashes; undefined where none does. */
+function quoteEnd(text: string, from: number, quote: string): number | undefined {
+  const pattern = new RegExp(inside(quote), "y");
+  for (let at = from; ; ) {
+    pattern.lastIndex = at;
+    pattern.test(text);
+    if (text[pattern.lastIndex] === quote) return pattern.lastIndex + 1;
+    if (pattern.lastIndex === at) return undefined;
+    at = pattern.lastIndex;
+  }
 }
 
 /** Whether a text has a statement that begins or ends a transaction, or commits by itself. */
@@ -106,7 +139,7 @@ function* headsOf(text: string, dialect: Dialect): Generator<Words> {
   // Most texts are one statement, whose end is of no interest.
   const end = endOf(text);
   let semicolon = text.indexOf(";");
-  const [pattern, run] = [new RegExp(TOKENS[dialect]), new RegExp(RUNS[dialect])];
+  let [pattern, run] = [new RegExp(TOKENS[dialect]), new RegExp(RUNS[dialect])];
   for (let at = 0; at < end; at = pattern.lastIndex) {
     const isRead = !isHead || head.length === HEAD;
     if (isRead) {
@@ -126,6 +159,11 @@ function* headsOf(text: string, dialect: Dialect): Generator<Words> {
     pattern.lastIndex = at;
     const { 0: all = "", groups } = pattern.exec(text)!;
     if (groups?.["blank"] !== undefined) continue;
+    if (groups?.["opens"] !== undefined) {
+      const closed = quoteEnd(text, pattern.lastIndex, all.at(-1)!);
+      if (closed === undefined) [pattern, run] = [new RegExp(TORN[dialect]), /[^;]+/y];
+      pattern.lastIndex = closed ?? at + all.length;
+    }
     const word = groups?.["word"]?.toUpperCase();
     if (isBody) {
       if (word === "END" && last === ";") isBody = false;

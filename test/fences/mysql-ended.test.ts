@@ -260,6 +260,13 @@ describeOn(mariadbProgram, "a transaction of the MySQL fence that was ended insi
         await new Promise(() => undefined);
       },
     ],
+    [
+      "time that is over, in a statement behind another",
+      async (tx) => {
+        await tx.query("SAVEPOINT s; CALL half(0, 1)").catch(() => undefined);
+        await new Promise(() => undefined);
+      },
+    ],
     ["time that is over within the procedure", (tx) => tx.query("CALL half(60, 1)")],
     [
       "time that is over, on the library's own connection",

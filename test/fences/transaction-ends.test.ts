@@ -65,6 +65,21 @@ describe.each(["sqlite", "postgres", "mysql"] as const)("first words on %s", (di
       }
     }
   });
+  it("read tens of megabytes of whatever kind, without an end of the stack", () => {
+    const e = dialect === "postgres" ? "E" : "";
+    const units = dialect === "sqlite" ? ["\u{1f600}"] : ["\u{1f600}", "\\'"];
+    for (const unit of units) {
+      const long = unit.repeat(40_000_000 / unit.length);
+      for (const [open, close] of [[`${e}'`, "'"], ["/*", "*/"], ["-- ", "\n"], ["a", ""]]) {
+        if (open === "a" && unit.startsWith("\\")) continue;
+        const text = `SELECT ${open}${long}${close}`;
+        expect(endsTransaction(`SELECT 1; ${text}; SELECT 1`, dialect), open).toBe(false);
+        expect(endsTransaction(`${text}; COMMIT`, dialect), open).toBe(true);
+      }
+      // Nothing closes it: perhaps the server reads quotes in another way.
+      expect(endsTransaction(`SELECT ${e}'${long}; COMMIT`, dialect)).toBe(true);
+    }
+  });
   it.each(goesOn[dialect])("find none in %j", (text) => {
     expect(endsTransaction(text, dialect)).toBe(false);
   });

@@ -103,8 +103,12 @@ function queryOn(session: Session): MysqlTransaction["query"] {
 const GONE = 1305;
 const DEADLOCK = 1213;
 /** What cannot commit, whatever is inside: neither functions nor triggers may. */
-const NEVER_COMMITS =
-  /^\s*(SELECT|INSERT|UPDATE|DELETE|REPLACE|WITH|SAVEPOINT|RELEASE|ROLLBACK|SHOW|EXPLAIN|\()/i;
+const NEVER_COMMITS = new RegExp(
+  String.raw`^\s*(SELECT|INSERT|UPDATE|DELETE|REPLACE|WITH|SHOW|EXPLAIN|\()` +
+    // These are not prepared, and so may have other statements behind them.
+    String.raw`|^\s*(SAVEPOINT|RELEASE|ROLLBACK)\b[^;]*;?\s*$`,
+  "i",
+);
 
 let count = 0;
 
