@@ -235,6 +235,15 @@ export class ArgumentRangeError extends RangeError implements CallerMistake {
   }
 }
 
+function isPromise(value: object): boolean {
+  try {
+    return typeof (value as { readonly then?: unknown }).then === "function";
+  } catch {
+    // A value that cannot be looked into is shown all the same.
+    return false;
+  }
+}
+
 /** A value as an error message shows it: short, typed, never throwing. */
 function show(value: unknown): string {
   switch (typeof value) {
@@ -248,6 +257,7 @@ function show(value: unknown): string {
       return "a symbol";
     case "object":
       if (value === null) return "null";
+      if (isPromise(value)) return "a promise: is an await missing?";
       return Array.isArray(value) ? "an array" : "an object";
     default:
       return String(value);

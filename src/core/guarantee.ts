@@ -15,6 +15,14 @@ export type Purpose = "correctness" | "efficiency";
 /** The weakest store that is accepted. */
 export type Requirement = "consensus" | "durable";
 
+/** What a store needs for its tokens to be as strong. */
+const NEEDED: Readonly<Record<Requirement, string>> = {
+  consensus: "three voting members or more of etcd, ZooKeeper or Consul, or the service DynamoDB",
+  durable:
+    "a store that loses nothing it has committed, such as SQLite, or PostgreSQL and MySQL with " +
+    "their default settings",
+};
+
 /** What a caller demands, checked by itself. @throws TypeError for a word of neither kind. */
 export function checkDemands(
   purpose: unknown,
@@ -75,7 +83,8 @@ export function checkTokens(
   }
   if (require !== undefined && !isAtLeast(tokens, require)) {
     throw new GuaranteeError(
-      `require: "${require}" was asked for, and the tokens of ${backend} are "${tokens}"`,
+      `require: "${require}" was asked for, and the tokens of this ${backend} are "${tokens}"; ` +
+        `${require} takes ${NEEDED[require]}`,
       { backend },
     );
   }

@@ -112,7 +112,7 @@ describeOn(etcdProgram, "a cluster of three", () => {
       try {
         const refused = connect(alone.url, { require: "consensus" });
         await expect(refused).rejects.toThrow(GuaranteeError);
-        await expect(refused).rejects.toThrow(/the tokens of etcd are "durable"/);
+        await expect(refused).rejects.toThrow(/the tokens of this etcd are "durable"; consensus takes three/);
         await (await connect(alone.url, { require: "durable" })).close();
       } finally {
         await alone.dispose();

@@ -64,6 +64,7 @@ describeOn(zookeeperProgram, "opening zookeeper", () => {
     expect(tenure.manifest.tokens).toBe("durable");
     const demanding = connect(server.url, { require: "consensus", timeout: "20s" });
     await expect(demanding).rejects.toThrow(GuaranteeError);
+    await expect(demanding).rejects.toThrow(/three voting members or more/);
   });
 
   it("makes nodes that only the same credentials may touch, and tells others so", async () => {

@@ -195,6 +195,15 @@ describe("durations", () => {
   });
 });
 
+it("a promise that nobody awaited is told as one, wherever it is given", async () => {
+  const backend = Promise.resolve({});
+  await expect(connect(backend as never)).rejects.toThrow(/a promise: is an await missing\?/);
+  const { a } = await rig();
+  await expect(a.acquire(Promise.resolve("x") as never)).rejects.toThrow(/is an await missing\?/);
+  const shy = new Proxy({}, { get: () => { throw new Error("no"); } });
+  await expect(a.acquire(shy as never)).rejects.toThrow(/got an object/);
+});
+
 describe("what a store must promise", () => {
   const sim = simulatedRuntime({ seed: 2 });
   const plain = (): Backend => memoryBackend({ runtime: sim.runtime });
@@ -214,6 +223,8 @@ describe("what a store must promise", () => {
     await expect(
       Tenure.open(plain(), sim.runtime, { require: "consensus" }),
     ).rejects.toBeInstanceOf(GuaranteeError);
+    const one = Tenure.open(plain(), sim.runtime, { require: "consensus" });
+    await expect(one).rejects.toThrow(/are "durable"; consensus takes three voting members/);
     await Tenure.open(plain(), sim.runtime, { require: "durable" });
     await expect(
       Tenure.open(plain(), sim.runtime, { require: "sure" as never }),
