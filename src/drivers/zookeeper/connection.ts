@@ -58,6 +58,7 @@ export class Connection {
   readonly #pending: Pending[] = [];
   readonly #pings: Pending[] = [];
   #xid = 0;
+  #hasAnswered = false;
   #timer: Timer | undefined;
   #ended: Error | undefined;
 
@@ -72,6 +73,11 @@ export class Connection {
 
   get isOpen(): boolean {
     return this.#ended === undefined;
+  }
+
+  /** Whether anything that was asked on it was answered. */
+  get hasAnswered(): boolean {
+    return this.#hasAnswered;
   }
 
   /** Sends a request; requests are carried out and answered in the order of their sending. */
@@ -151,6 +157,7 @@ export class Connection {
   #settle(queue: Pending[], from: JuteReader, code: number): void {
     const pending = queue.shift();
     if (pending === undefined) throw new RangeError("an answer came to no request");
+    this.#hasAnswered = true;
     if (code !== 0) {
       pending.fail(new ZookeeperReplyError(code));
       return;

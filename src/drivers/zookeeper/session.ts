@@ -11,8 +11,9 @@
 import type { Call } from "../../core/backend.js";
 import type { Timer } from "../../core/clock.js";
 import type { Random } from "../../core/random.js";
-import { openConnection, type Connection, type SessionKey, type Wiring } from "./connection.js";
+import type { Connection, SessionKey, Wiring } from "./connection.js";
 import { ConnectionLostError, isOfSession, isReply, SessionGoneError, ZK } from "./errors.js";
+import { greet, GREET_MS, greetMs } from "./greeting.js";
 import { shuffled, type Address } from "./hosts.js";
 import type { Operation } from "./operations.js";
 
@@ -23,8 +24,6 @@ export interface SessionParts {
   readonly random: Random;
 }
 
-/** Longest wait for one server to greet, milliseconds; less for a short session. */
-const GREET_MS = 2_000;
 const FIRST_PAUSE_MS = 25;
 const LONGEST_PAUSE_MS = 500;
 /** Longest wait for the answer to a close, milliseconds: without it the time-out ends the rest. */
@@ -47,6 +46,8 @@ export class Session {
   #lastZxid = 0n;
   #next: number;
   #looking = false;
+  /** Connections in a row that were found, and ended before they had answered anything. */
+  #barren = 0;
   #pause: { readonly timer: Timer; readonly end: () => void } | undefined;
   #over: "gone" | "closed" | undefined;
   #why: Error | undefined;
@@ -185,7 +186,7 @@ export class Session {
   async #closeAnew(limitMs: number): Promise<boolean> {
     const asked = { ...this.#key, lastZxid: this.#lastZxid };
     try {
-      const found = await greet(this.#parts, this.#order, this.#next++, asked, limitMs);
+      const found = await greet(this.#parts.wiring, this.#order, this.#next++, asked, limitMs);
       return found === "gone" || (await this.#closeOn(found.connection, limitMs));
     } catch (error) {
       this.#why = error as Error;
@@ -281,11 +282,14 @@ export class Session {
   async #find(): Promise<void> {
     const { random } = this.#parts;
     let pauseMs = FIRST_PAUSE_MS;
+    // A server that greets and then hangs up must not be asked again as fast as it can.
+    const barrenMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.#barren);
+    if (this.#barren > 1) await this.#rest(barrenMs * (0.5 + random.uniform()));
     for (let tries = 1; this.#isWanted(); tries++) {
       try {
         const asked = { ...this.#key, lastZxid: this.#lastZxid };
         const limitMs = greetMs(asked, Math.floor((tries - 1) / this.#order.length));
-        const found = await greet(this.#parts, this.#order, this.#next++, asked, limitMs);
+        const found = await greet(this.#parts.wiring, this.#order, this.#next++, asked, limitMs);
         if (found === "gone") this.#end("gone");
         else if (this.#over !== undefined) found.connection.end(new SessionGoneError());
         else this.#adopt(found.connection);
@@ -318,6 +322,7 @@ export class Session {
     connection.onEvent = (path) => this.#fire(path);
     connection.onEnd = (why) => {
       this.#why = why;
+      this.#barren = connection.hasAnswered ? 0 : this.#barren + 1;
       if (connection.lastZxid > this.#lastZxid) this.#lastZxid = connection.lastZxid;
       if (isReply(why, ZK.authFailed)) this.#refused(why);
       if (this.#isWanted()) this.#look();
@@ -365,7 +370,7 @@ export async function openSession(
   for (let next = 0; ; next++) {
     try {
       const limitMs = greetMs(asked, Math.floor(next / order.length));
-      const found = await greet(parts, order, next, asked, limitMs);
+      const found = await greet(parts.wiring, order, next, asked, limitMs);
       if (found === "gone") throw new ConnectionLostError("a server gave no session", false);
       return new Session(parts, order, next + 1, found.key, found.connection);
     } catch (error) {
@@ -377,22 +382,4 @@ export async function openSession(
       if (pauseMs > 0) await new Promise<void>((wake) => timers.after(pauseMs, wake));
     }
   }
-}
-
-/**
- * How long a server has to answer the greeting. In the first round little, so that a frozen one
- * costs a short session little; twice as long in each further one, since all may be slow, or far.
- */
-function greetMs({ timeoutMs }: SessionKey, round: number): number {
-  return Math.min(GREET_MS, Math.max(100, timeoutMs / 3) * 2 ** round);
-}
-
-function greet(
-  { wiring }: SessionParts,
-  order: readonly Address[],
-  next: number,
-  asked: SessionKey & { readonly lastZxid: bigint },
-  limitMs: number,
-): ReturnType<typeof openConnection> {
-  return openConnection(order[next % order.length]!, asked, wiring, limitMs);
 }
