@@ -219,7 +219,7 @@ function rowsOf(answer: unknown): SqlRows {
 
 function notIn(tx: unknown): ArgumentTypeError {
   const must =
-    "a connection in a transaction (BEGIN first; not a pool), or a function that runs a " +
-    "statement in one";
+    "a connection in a transaction (after BEGIN, or what sql.begin hands to its function; not a " +
+    "pool, nor sql itself), or a function that runs a statement in one";
   return new ArgumentTypeError("tx", tx, must);
 }

@@ -301,6 +301,9 @@ describeOn(mariadbProgram, "transactions of the MySQL fence", () => {
     expect(await broken).toBe(true);
     const late = fence.held(lease, (tx) => tx.query(add));
     await expect(late).rejects.toBeInstanceOf(LeaseLostError);
+    await expect(late).rejects.not.toThrow(/leaseSchema/);
+    const elsewhere = fence.held({ ...lease, storeId: "another" }, (tx) => tx.query(add));
+    await expect(elsewhere).rejects.toThrow(/own database keeps the leases of .*leaseSchema/);
     expect(await balance()).toBe(6);
     await backend.close();
   });

@@ -1,11 +1,29 @@
 import { Pool } from "pg";
 import { describe, expect, it } from "vitest";
+import { schemaSql as leaseSql } from "../../src/backends/postgres/schema.js";
+import { schemaSql as advisorySql } from "../../src/backends/postgres-advisory/schema.js";
+import { CAS_TABLES } from "../../src/cas/tables.js";
+import { CLAIM_TABLES } from "../../src/claims/tables.js";
 import { ArgumentTypeError } from "../../src/core/errors.js";
+import { fenceSchemaSql } from "../../src/fences/postgres/open.js";
+import { IDEMPOTENCY_TABLES } from "../../src/idempotency/tables.js";
+import { INBOX_TABLES } from "../../src/inbox/tables.js";
+import { OUTBOX_TABLES } from "../../src/outbox/tables.js";
+import { QUEUE_TABLES } from "../../src/queue/tables.js";
+import { RESERVATION_TABLES } from "../../src/reservations/tables.js";
+import { SCHEDULE_TABLES } from "../../src/schedule/tables.js";
+import { tablesSql, type TablePlan } from "../../src/sql/tables.js";
 import { describeOn } from "../servers/find.js";
 import { postgresProgram } from "../servers/postgres.js";
 import { bearer } from "./bearers.js";
 import { accountsBench } from "./postgres-accounts.js";
 
+/** Where Tenure has tables beside the fence's. */
+const OWN = { schema: "tenure_elsewhere" };
+const PLANS: readonly TablePlan[] = [
+  ...[CAS_TABLES, CLAIM_TABLES, IDEMPOTENCY_TABLES, INBOX_TABLES, OUTBOX_TABLES, QUEUE_TABLES],
+  ...[RESERVATION_TABLES, SCHEDULE_TABLES],
+];
 const REFUSED = /is fenced/;
 
 describeOn(postgresProgram, "around the unskippable Postgres fence", () => {
@@ -190,7 +208,15 @@ describeOn(postgresProgram, "around the unskippable Postgres fence", () => {
     it("tells what is covered, what is not, and what changed since", async () => {
       await accounts();
       await bench.other.query("CREATE TABLE cache (x integer)");
+      // Those of Tenure are nobody else's, in whatever schema; those with their names may be.
+      for (const plan of PLANS) await bench.other.query(tablesSql(plan, "postgres", OWN));
+      await bench.other.query(leaseSql(OWN));
+      await bench.other.query(advisorySql(OWN));
+      await bench.other.query(fenceSchemaSql(OWN));
+      await bench.other.query("CREATE TABLE lease (x integer)");
       const before = await bench.fence.audit();
+      expect(before.uncovered.filter((name) => name.startsWith(OWN.schema))).toEqual([]);
+      expect(before.uncovered).toContain(`app${bench.count - 1}.lease`);
       expect(before.tables).toMatchObject([
         { table: "account", column: "owner", prefix: "", faults: [] },
       ]);

@@ -1,5 +1,8 @@
 import { Pool } from "pg";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import {
+  afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished,
+} from "vitest";
+import { connect } from "../../src/connect.js";
 import { ArgumentTypeError, LeaseLostError } from "../../src/core/errors.js";
 import type { Grant } from "../../src/core/backend.js";
 import type { FencingToken } from "../../src/core/token.js";
@@ -87,6 +90,27 @@ describeOn(postgresProgram, "held check and set-up of the Postgres fence", () =>
       await expect(held).rejects.toBeInstanceOf(LeaseLostError);
       expect(await balance()).toBe(5);
       await backend.close();
+    });
+
+    it("says where it looked, and whose leases are there, when they are another store's", async () => {
+      const backend = await postgresBackend(pool, { schema: "locks" });
+      await (await connect(await postgresBackend(pool))).close();
+      const tenure = await connect(backend);
+      onTestFinished(() => tenure.close());
+      const lease = await tenure.acquire("here", { ttl: "60s" });
+      const lost = postgresFence(pool).held(lease, (tx) => tx.query(add));
+      await expect(lost).rejects.toThrow(LeaseLostError);
+      const text = /the schema "tenure" keeps the leases of store .*leaseSchema/;
+      await expect(lost).rejects.toThrow(text);
+      const fence = postgresFence(pool, { leaseSchema: "locks" });
+      await fence.uninstall({ table: "account" });
+      await fence.held(lease, (tx) => tx.query(add));
+      await lease.release();
+      // As it travels to another process: the store decides, and no clock.
+      const { name, token, holder, storeId } = lease;
+      const late = fence.held({ name, token, holder, storeId }, (tx) => tx.query(add));
+      await expect(late).rejects.toThrow(LeaseLostError);
+      await expect(late).rejects.not.toThrow(/leaseSchema/);
     });
 
     it("says where it looked for the leases when there are none", async () => {

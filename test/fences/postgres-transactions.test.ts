@@ -115,6 +115,11 @@ describeOn(postgresProgram, "transactions of the Postgres fence", () => {
       for (const given of [pool, client, 7, null, {}] as never[]) {
         await expect(fence.within(given, handle)).rejects.toMatchObject({ option: "transaction" });
       }
+      const sql = postgres(server.url, { max: 1 });
+      const atOnce = fence.within(sql, handle);
+      await expect(atOnce).rejects.toThrow(/what sql\.begin hands .* not sql itself/);
+      await sql.end();
+      await expect(fence.within(client, handle)).rejects.toThrow(/BEGIN first, got an object/);
       const strange = await postgresFence(pool).arm(bearer(6), "b");
       const within = fence.within(client, strange);
       await expect(within).rejects.toMatchObject({ option: "handle" });

@@ -36,4 +36,6 @@ export interface MysqlParts {
    * transaction ends. Values: name and holder as hexadecimal digits, token as text.
    */
   heldCheck(leaseSchema: string | undefined): readonly string[];
+  /** Query for `id`, that of the store whose leases are kept there. */
+  storeIdSql(leaseSchema: string | undefined): string;
 }

@@ -6,7 +6,7 @@
  * without a handle; and for those that are, what `audit` lists.
  */
 import { parseDuration } from "../../core/duration.js";
-import { ArgumentTypeError, LeaseLostError } from "../../core/errors.js";
+import { ArgumentTypeError } from "../../core/errors.js";
 import { checkName } from "../../core/names.js";
 import type { TokenBearer } from "../../core/token.js";
 import { armAll } from "../arm-all.js";
@@ -14,6 +14,7 @@ import { checkBearer, throwIfAborted, type Armer } from "../bearer.js";
 import type { ArmedHandle, Fence, FenceOptions, OnStale } from "../contract.js";
 import { decide } from "../decide.js";
 import { createFence } from "../fence.js";
+import { notHeld } from "../sql-held.js";
 import { UNBOUND } from "../sql-transactions.js";
 import { refuse } from "../refusal.js";
 import { sqlStore } from "../sql-store.js";
@@ -148,7 +149,7 @@ export function createMysqlFence<S extends OnStale = "reject">(
       if (armer === undefined) throw new ArgumentTypeError("handle", handle, "armed by this fence");
       const { set, reset } = settingsFor(transactions.timeFor("write", armer));
       const { resource, scope, token, holder, arm } = handle;
-      await checkInside(runSql);
+      await checkInside(runSql, transaction);
       unsettled.add(resource);
       await runSql(set, []);
       try {
@@ -170,18 +171,21 @@ export function createMysqlFence<S extends OnStale = "reject">(
 
     held: async <R>(bearer: TokenBearer, work: (tx: SqlTx) => R): Promise<Awaited<R>> => {
       const armer = checkBearer(bearer);
-      const { scope: { name }, holder, token } = armer;
+      const { scope: { name, storeId }, holder, token } = armer;
       const during = "write while held";
       return await transactions.run("write", during, armer, async (transaction) => {
         for (const text of parts.heldCheck(leaseSchema)) {
           const values = [toHex(name), toHex(holder), String(token)];
           const { rows } = await transactions.own(during, () => transaction.query(text, values));
           if (rows.length > 0) continue;
-          throw new LeaseLostError(`the store no longer has token ${token} of this holder`, {
-            reason: "absent",
-            lock: name,
-            backend: BACKEND,
-          });
+          const place =
+            leaseSchema === undefined
+              ? "the connection's own database"
+              : `the database ${JSON.stringify(leaseSchema)}`;
+          const looked = { place, storeIdSql: parts.storeIdSql(leaseSchema) };
+          throw await transactions.own(during, () =>
+            notHeld(transaction, { backend: BACKEND, lock: name, token, storeId, ...looked }),
+          );
         }
         return await runWork<Awaited<R>>(transaction, awaiting(work), BACKEND);
       });

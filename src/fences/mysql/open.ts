@@ -52,6 +52,7 @@ export function mysqlParts(pool: MysqlPool): MysqlParts {
     database: { begin: (work, texts, limits) => beginMysql(core, work, texts, limits) },
     faults: { errorNumber, endsSession, isContention, explain: explainMysql },
     heldCheck,
+    storeIdSql,
   };
 }
 
@@ -65,4 +66,9 @@ function heldCheck(leaseSchema: string | undefined): readonly string[] {
       LOCK IN SHARE MODE`,
     `SELECT 1 AS held FROM ${s}tenure_lease WHERE ${grant} AND expires > UTC_TIMESTAMP(6)`,
   ];
+}
+
+function storeIdSql(leaseSchema: string | undefined): string {
+  const s = leaseSchema === undefined ? "" : `${quoteIdentifier(leaseSchema)}.`;
+  return `SELECT store_id AS id FROM ${s}tenure_store`;
 }

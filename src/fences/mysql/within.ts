@@ -33,13 +33,13 @@ const NO_SUCH_SAVEPOINT = 1305;
 const NOT_PREPARED = 1295;
 
 /** @throws TypeError outside a transaction, where the mark's lock would end with the statement. */
-export async function checkInside(run: RunSql): Promise<void> {
+export async function checkInside(run: RunSql, given: unknown): Promise<void> {
   try {
     await run("SAVEPOINT tenure_fence", []);
     await run("RELEASE SAVEPOINT tenure_fence", []);
   } catch (error) {
     if (hasNumber(error, NO_SUCH_SAVEPOINT)) {
-      throw new ArgumentTypeError("transaction", run, "in a transaction: BEGIN first");
+      throw new ArgumentTypeError("transaction", given, "in a transaction: BEGIN first");
     }
     if (!hasNumber(error, NOT_PREPARED)) throw error;
   }

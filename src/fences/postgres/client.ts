@@ -36,4 +36,6 @@ export interface PostgresParts {
    * name, holder, token as text.
    */
   heldCheck(leaseSchema: string): string;
+  /** Query for `id`, that of the store whose leases are kept there. */
+  storeIdSql(leaseSchema: string): string;
 }

@@ -6,13 +6,14 @@
  * without a handle.
  */
 import { parseDuration } from "../../core/duration.js";
-import { ArgumentTypeError, LeaseLostError } from "../../core/errors.js";
+import { ArgumentTypeError } from "../../core/errors.js";
 import { checkName } from "../../core/names.js";
 import type { TokenBearer } from "../../core/token.js";
 import { armAll } from "../arm-all.js";
 import { checkBearer, throwIfAborted, type Armer } from "../bearer.js";
 import type { ArmedHandle, Fence, FenceOptions, OnStale } from "../contract.js";
 import { createFence } from "../fence.js";
+import { notHeld } from "../sql-held.js";
 import { UNBOUND } from "../sql-transactions.js";
 import { refuse } from "../refusal.js";
 import { sqlStore } from "../sql-store.js";
@@ -152,7 +153,7 @@ export function createPostgresFence<S extends OnStale = "reject">(
       const during = "write within a transaction";
       const idleMs = transactions.timeFor(during, armer);
       const { resource, token, holder, arm } = handle;
-      await checkInside(runSql);
+      await checkInside(runSql, transaction);
       unsettled.add(resource);
       try {
         await runSql(
@@ -171,18 +172,20 @@ export function createPostgresFence<S extends OnStale = "reject">(
 
     held: async <R>(bearer: TokenBearer, work: (tx: SqlTx) => R): Promise<Awaited<R>> => {
       const armer = checkBearer(bearer);
-      const { scope: { name }, holder, token } = armer;
+      const { scope: { name, storeId }, holder, token } = armer;
       const during = "write while held";
       return await transactions.run("write", during, armer, async (transaction) => {
         const { rows } = await transactions.own(during, () =>
           transaction.query(parts.heldCheck(leaseSchema), [name, holder, String(token)]),
         );
         if (rows.length > 0) return await runWork<Awaited<R>>(transaction, awaiting(work), BACKEND);
-        throw new LeaseLostError(`the store no longer has token ${token} of this holder`, {
-          reason: "absent",
-          lock: name,
-          backend: BACKEND,
-        });
+        const looked = {
+          place: `the schema ${JSON.stringify(leaseSchema)}`,
+          storeIdSql: parts.storeIdSql(leaseSchema),
+        };
+        throw await transactions.own(during, () =>
+          notHeld(transaction, { backend: BACKEND, lock: name, token, storeId, ...looked }),
+        );
       });
     },
 

@@ -54,6 +54,7 @@ export function postgresParts(client: PostgresClient): PostgresParts {
     database: known.kind === "pg-client" ? singleClient(known.client) : adoptPostgres(client),
     faults: { isContention, sqlState, endsSession, explain: explainPostgres },
     heldCheck,
+    storeIdSql,
   };
 }
 
@@ -63,4 +64,8 @@ function heldCheck(leaseSchema: string): string {
   return `WITH locked AS MATERIALIZED (SELECT expires FROM ${quoteIdentifier(leaseSchema)}.lease
       WHERE name = $1 AND holder = $2 AND token = $3::bigint FOR KEY SHARE)
     SELECT 1 FROM locked WHERE expires > clock_timestamp()`;
+}
+
+function storeIdSql(leaseSchema: string): string {
+  return `SELECT store_id AS id FROM ${quoteIdentifier(leaseSchema)}.store`;
 }

@@ -15,6 +15,7 @@ import {
   type GuardedTable,
 } from "./guards.js";
 import type { Marks } from "./marks.js";
+import { IS_NOT_OWN } from "./own-tables.js";
 import { setupLock } from "../../dialects/postgres.js";
 
 /** What the steps here need. */
@@ -100,7 +101,7 @@ export async function audit(transaction: SqlTransaction, { marks }: Guarding): P
 const ALL_TABLES = `SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname) AS name
   FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
   WHERE c.relkind IN ('r', 'p', 'f') AND c.relpersistence <> 't' AND n.nspname <> $1
-    AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema' ORDER BY 1`;
+    AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema' AND ${IS_NOT_OWN} ORDER BY 1`;
 
 function waysRound({ superusers, owners, writers, bypassers }: Powers): string[] {
   const named = (roles: readonly string[]): string => roles.join(", ") || "none";

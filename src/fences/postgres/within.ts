@@ -44,13 +44,17 @@ function notATransaction(given: unknown): ArgumentTypeError {
 }
 
 /** @throws TypeError outside a transaction, where the proof would end with the statement. */
-export async function checkInside(run: RunSql): Promise<void> {
+export async function checkInside(run: RunSql, given: CallersTransaction): Promise<void> {
   try {
     // Of all statements that are refused there, the one that needs no rights.
     await run("SAVEPOINT tenure_fence", []);
   } catch (error) {
     if (!inside(error).some(({ code }) => code === NO_TRANSACTION_STATE)) throw error;
-    throw new ArgumentTypeError("transaction", run, "in a transaction: BEGIN first");
+    const must =
+      "unsafe" in given
+        ? "what sql.begin hands to its function, not sql itself"
+        : "in a transaction: BEGIN first";
+    throw new ArgumentTypeError("transaction", given, must);
   }
   await run("RELEASE SAVEPOINT tenure_fence", []);
 }
