@@ -2,7 +2,7 @@
 import type { Backend } from "./core/backend.js";
 import { callTimeoutMs } from "./core/call.js";
 import { ArgumentTypeError } from "./core/errors.js";
-import { checkDemands, checkTokens } from "./core/guarantee.js";
+import { checkBackend, checkDemands, checkTokens } from "./core/guarantee.js";
 import type { Purpose } from "./core/guarantee.js";
 import { checkName } from "./core/names.js";
 import { checkKnown, mergeInfo } from "./core/options.js";
@@ -107,7 +107,8 @@ const OPENERS: Readonly<Record<string, Opener>> = {
  * With `efficiency` such a store is accepted and `lease.token` may be undefined, which no fence
  * takes.
  *
- * A backend that turns out to promise less than is asked for once it is open is closed.
+ * A backend that is refused, or given with a wrong option, is closed; one whose store was not
+ * ready may be given again.
  *
  * @throws TypeError for an unknown URL or option. GuaranteeError when the store promises less than
  *   is asked for. UnavailableError when it cannot be opened, or its client library is missing.
@@ -136,11 +137,15 @@ export async function connect(
   store: string | Backend<FencingToken> | Backend<undefined>,
   options: ConnectOptions = {},
 ): Promise<Tenure<FencingToken> | Tenure<undefined> | Tenure<FencingToken | undefined>> {
+  if (typeof store !== "string") {
+    checkBackend(store);
+    return closingUnlessTaken(store, async () => {
+      checkKnown(options, CONNECT_OPTIONS);
+      return await Tenure.open(store, options.runtime ?? platform(), options);
+    });
+  }
   checkKnown(options, CONNECT_OPTIONS);
   const runtime = options.runtime ?? platform();
-  if (typeof store !== "string") {
-    return Tenure.open(store, runtime, options);
-  }
   // Before anything is opened, or made.
   const demands = checkDemands(options.purpose, options.require);
   // Opening a file makes it: one that is to be refused must not be left behind.
@@ -152,6 +157,23 @@ export async function connect(
     return await Tenure.open(backend, runtime, options);
   } catch (error) {
     await backend.close();
+    throw error;
+  }
+}
+
+/**
+ * A backend may have opened a file or a client when it was made, and who wrote it into the call has
+ * nothing to close it by. It may be given once more where only its store was not ready.
+ */
+async function closingUnlessTaken<R>(
+  backend: { close(): Promise<void> },
+  open: () => Promise<R>,
+): Promise<R> {
+  try {
+    return await open();
+  } catch (error) {
+    const { family } = (error ?? {}) as { readonly family?: unknown };
+    if (family === "caller" || family === "refused") await backend.close();
     throw error;
   }
 }

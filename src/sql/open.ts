@@ -124,7 +124,7 @@ async function openUrl(url: string, terms: Terms, must: string): Promise<AnyStor
       return overPostgres(await openPostgres(url), terms);
     case "mysql":
     case "mariadb":
-      return overMysql(await openMysql(url), terms);
+      return overMysql(await openMysql(url, terms.schema), terms);
     default:
       throw new ArgumentTypeError("target", scheme === undefined ? url : `${scheme}:…`, must);
   }

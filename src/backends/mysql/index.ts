@@ -9,7 +9,7 @@
  *   if its clock is not behind; a lease that was lost can be granted while its holder still runs.
  */
 import type { Backend, Call, Grant } from "../../core/backend.js";
-import { UnavailableError } from "../../core/errors.js";
+import { ArgumentTypeError, UnavailableError } from "../../core/errors.js";
 import type { Manifest } from "../../core/manifest.js";
 import type { FencingToken } from "../../core/token.js";
 import { toHex } from "../../dialects/mysql.js";
@@ -100,6 +100,7 @@ export function mysqlBackend(options: MysqlBackendOptions): MysqlBackend {
       .catch((error: unknown) => {
         // A caller who has only the error could not close it, and it would keep the process.
         renewals.drop();
+        if (error instanceof ArgumentTypeError) throw error;
         throw faults.explain(error, { during: "open the store", backend: "mysql" });
       });
     if (!isDurable) warn(runtime);

@@ -36,7 +36,9 @@ export async function mysql(
   checkSettings(options);
   const { runtime = platform(), ...settings } = options;
   const database =
-    typeof urlOrPool === "string" ? await openMysql(urlOrPool) : adoptMysql(urlOrPool);
+    typeof urlOrPool === "string"
+      ? await openMysql(urlOrPool, settings.schema)
+      : adoptMysql(urlOrPool);
   const faults = { explain: explainMysql, isContention, errorNumber, sqlState };
   return mysqlBackend({ ...settings, database, faults, prepare: prepareStore, runtime });
 }

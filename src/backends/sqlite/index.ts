@@ -81,7 +81,18 @@ export function sqliteBackend(options: SqliteBackendOptions): SqliteBackend {
       return options.storeId ?? opened().storeId;
     },
     async open(call) {
-      if (store === undefined && !closed) store = await Store.open(options, call);
+      if (store !== undefined || closed) return;
+      try {
+        store = await Store.open(options, call);
+      } catch (error) {
+        // No file to try again with: a caller who has only the error could not close it.
+        const { retryable } = (error ?? {}) as { readonly retryable?: unknown };
+        if (retryable === false && !closed) {
+          closed = true;
+          database.close();
+        }
+        throw error;
+      }
     },
     acquire: (request, call) => opened().acquire(request, call),
     renew(grants, call) {

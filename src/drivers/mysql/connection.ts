@@ -1,4 +1,5 @@
 /** One connection to a MySQL or MariaDB server. */
+import type { Abortable } from "../../core/aborting.js";
 import { UnavailableError } from "../../core/errors.js";
 import type { CoreConnection } from "./client.js";
 import { errorNumber, wasInterrupted } from "./errors.js";
@@ -43,7 +44,7 @@ export interface MysqlLimits {
   /** Aborted when no connection was free for too long: nothing was sent then. */
   readonly patience?: AbortSignal;
   /** Aborted when nobody waits for the answer any more: what runs is cut off. */
-  readonly signal?: AbortSignal;
+  readonly signal?: Abortable;
 }
 
 /** However the pool is set. */

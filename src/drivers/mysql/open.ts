@@ -18,11 +18,13 @@ const SETTINGS: readonly string[] = [
 /**
  * A database with a pool of our own, at a URL: `mysql://` or `mariadb://`.
  *
- * @throws TypeError for another URL; it may carry a password, so only its scheme is repeated.
+ * @param schema the one that is used whatever the URL says
+ * @throws TypeError for another URL, and for one that names no database where no schema is given;
+ *   it may carry a password, so only its scheme is repeated.
  * @throws UnavailableError when `mysql2` is not installed.
  */
-export async function openMysql(url: string): Promise<MysqlDatabase> {
-  const uri = checkUrl(url);
+export async function openMysql(url: string, schema?: string): Promise<MysqlDatabase> {
+  const uri = checkUrl(url, schema);
   const { createPool, createConnection } = await load();
   const settings = { uri, connectTimeout: CONNECT_WITHIN_MS, enableKeepAlive: true };
   const pool = createPool({ ...settings, connectionLimit: MAX_CONNECTIONS });
@@ -58,7 +60,7 @@ export function adoptMysql(pool: MysqlPool, option = "pool"): MysqlDatabase {
 }
 
 /** The URL as the library knows it. @throws TypeError that does not repeat the URL. */
-function checkUrl(url: unknown): string {
+function checkUrl(url: unknown, schema: string | undefined): string {
   const must = "a URL such as mysql://user:password@host:3306/database";
   let parsed: URL;
   try {
@@ -68,6 +70,10 @@ function checkUrl(url: unknown): string {
   }
   if (!/^(mysql|mariadb):$/.test(parsed.protocol)) {
     throw new ArgumentTypeError("url", `${parsed.protocol}…`, must);
+  }
+  if (/^\/?$/.test(parsed.pathname) && schema === undefined) {
+    const form = "mysql://HOST/DATABASE: no database is named, nor given as schema";
+    throw new ArgumentTypeError("url", `${parsed.protocol}…`, form);
   }
   return String(url).replace(/^mariadb:/i, "mysql:");
 }

@@ -1,5 +1,5 @@
 /** Opening a store: what server this is, and whether its tables are the ones that we know. */
-import { GuaranteeError, UnavailableError } from "../../core/errors.js";
+import { ArgumentTypeError, GuaranteeError, UnavailableError } from "../../core/errors.js";
 import type { MysqlConnection, MysqlRow } from "./connection.js";
 import { errorNumber, isContention } from "./errors.js";
 
@@ -94,10 +94,7 @@ function checkServer(server: MysqlRow, { backend }: StorePlan): void {
     );
   }
   if (server["chosen"] === null) {
-    throw new UnavailableError("no schema is chosen: name one in the URL, or with the option", {
-      backend,
-      retryable: false,
-    });
+    throw new ArgumentTypeError("schema", undefined, "given where a pool has no database");
   }
   if (Number(server["autocommit"]) !== 1) {
     throw new GuaranteeError(

@@ -1,9 +1,12 @@
+import { createPool } from "mysql2/promise";
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { mysql, schemaSql } from "../../../src/backends/mysql/open.js";
+import { exitFor } from "../../../src/cli/failure.js";
 import { connect } from "../../../src/connect.js";
 import { GuaranteeError, UnavailableError } from "../../../src/core/errors.js";
 import type { TenureEvent } from "../../../src/core/events.js";
 import { platform } from "../../../src/platform/index.js";
+import { rows } from "../../../src/rows/open.js";
 import { describeOn } from "../../servers/find.js";
 import { mariadbProgram, startMariadb, type MariadbServer } from "../../servers/mariadb.js";
 import { startChild } from "./children.js";
@@ -56,6 +59,20 @@ describeOn(mariadbProgram, "setting up lease rows", () => {
     await take(await openOn(server.url, { schema: "odd `name", migrate: false }), "a");
   });
 
+  it("takes a URL without a database for wrong usage, and says the form, before it connects", async () => {
+    for (const url of ["mysql://u:secret@127.0.0.1:1", "mariadb://u:secret@127.0.0.1:1/"]) {
+      for (const open of [connect, rows]) {
+        const error = await open(url).catch((reason: unknown) => reason);
+        expect(error).toBeInstanceOf(TypeError);
+        expect(exitFor(error)).toBe(64);
+        expect(error).toMatchObject({ message: expect.stringMatching(/mysql:..HOST.DATABASE/) });
+        expect(String(error)).not.toContain("secret");
+      }
+      // A schema that is given will do: nothing listens there.
+      await expect(openOn(url, { schema: "a" })).rejects.toBeInstanceOf(UnavailableError);
+    }
+  });
+
   it("makes procedures anew that a dump has left out, and keeps the store", async () => {
     const schema = freshSchema();
     const first = await openOn(server.url, { schema });
@@ -90,9 +107,11 @@ describeOn(mariadbProgram, "setting up lease rows", () => {
       ...refusal,
       message: expect.stringMatching(/refused user and password/),
     });
-    await expect(openOn(server.urlFor("root", "", ""))).rejects.toMatchObject({
-      ...refusal,
-      message: expect.stringMatching(/no schema is chosen/),
+    const pool = createPool(server.urlFor("root", "", ""));
+    onTestFinished(() => pool.end());
+    await expect(openOn(pool)).rejects.toMatchObject({
+      family: "caller",
+      message: expect.stringMatching(/^schema must be given where a pool has no database/),
     });
 
     const backend = await openOn(server.url, { schema });
