@@ -196,7 +196,8 @@ $tenure$;`;
 
 /**
  * Renews the leases of a JSON array of {n, h, t, d: TTL in ms}. A row that somebody has locked is
- * passed over, not waited for: it must not hold back the others.
+ * passed over, not waited for: it must not hold back the others. Waiters know until when a lease
+ * runs, and are told where that comes sooner: of a renewal with a shorter TTL.
  */
 function renewFunction(s: string): string {
   return `CREATE OR REPLACE FUNCTION ${s}.renew(p_leases text)
@@ -209,7 +210,7 @@ RETURNS TABLE (
     FROM ROWS FROM (json_to_recordset(p_leases::json) AS (n text, h text, t bigint, d bigint))
       WITH ORDINALITY AS a (n, h, t, d, i)
   ), locked AS MATERIALIZED (
-    SELECT l.name, a.i, a.d
+    SELECT l.name, a.i, a.d, l.expires, l.wanted
     FROM ${s}.lease AS l JOIN asked AS a ON l.name = a.n AND l.holder = a.h AND l.token = a.t
     WHERE l.expires > clock_timestamp()
     ORDER BY l.name
@@ -218,7 +219,8 @@ RETURNS TABLE (
     UPDATE ${s}.lease AS l
     SET expires = clock_timestamp() + k.d * interval '1 millisecond', ttl_ms = k.d
     FROM locked AS k WHERE l.name = k.name
-    RETURNING k.i
+    RETURNING k.i, CASE WHEN k.wanted AND l.expires < k.expires THEN
+      pg_notify('tenure_' || (SELECT store_id FROM ${s}.store), l.name)::text END
   )
   SELECT a.i, done.i IS NOT NULL, l.holder = a.h AND l.token = a.t, l.expires > clock_timestamp(),
     l.holder, l.token::text, l.ttl_ms::text,

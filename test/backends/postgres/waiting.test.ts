@@ -61,6 +61,27 @@ describeOn(postgresProgram, "waiting for lease rows", () => {
     });
   });
 
+  it("a renewal that shortens a lease is told to its waiters, and one that lengthens it is not", async () => {
+    const schema = freshSchema();
+    const holder = await openOn(server.url, { schema });
+    const waiter = await openOn(server.url, { schema });
+    if (waiter.waiting.kind !== "notify") throw new Error(waiter.waiting.kind);
+    let wakes = 0;
+    let woken = (): void => undefined;
+    await waiter.waiting.subscribe("x", () => {
+      wakes += 1;
+      woken();
+    }, call());
+    const told = new Promise<void>((resolve) => (woken = resolve));
+    const held = await take(holder, "x");
+    await refused(waiter, "x");
+    expect(await holder.renew([{ ...held, ttlMs: 60_000 }], call())).toEqual(["renewed"]);
+    expect(await holder.renew([{ ...held, ttlMs: 2_000 }], call())).toEqual(["renewed"]);
+    await told;
+    expect(wakes).toBe(1);
+    expect((await refused(waiter, "x")).leftMs).toBeLessThanOrEqual(2_000);
+  });
+
   it("a waiter that was kept from leaving its mark looks again, and then hears of the release", async () => {
     const schema = freshSchema();
     const holder = await openOn(server.url, { schema });
