@@ -169,27 +169,54 @@ async function load(
   }
 }
 
+/** Settings that a client was made with, as far as they are looked at here. */
+interface Settings {
+  readonly pingInterval?: number;
+  readonly socket?: object;
+  readonly socketTimeout?: number;
+  readonly redisOptions?: Settings;
+}
+
+/**
+ * The libraries merge overrides with the settings of a client, and some of them not those within
+ * settings: without the others the password would be gone.
+ */
 function duplicate(known: KnownRedis): unknown {
   switch (known.kind) {
     case "node-redis":
-      return known.client.duplicate({ disableOfflineQueue: true });
+      return known.client.duplicate(nodeRedisSettings(settingsOf(known.client, "options")));
     case "node-redis-cluster": {
-      // The overrides replace settings whole: without the others the password would be gone.
-      const { defaults } = (known.client as { _options?: { defaults?: object } })._options ?? {};
-      return known.client.duplicate({ defaults: { ...defaults, disableOfflineQueue: true } });
+      const { defaults } = settingsOf(known.client, "_options") as { defaults?: Settings };
+      return known.client.duplicate({ defaults: { ...defaults, ...nodeRedisSettings(defaults) } });
     }
     case "node-redis-sentinel":
       return known.client.duplicate();
     case "ioredis":
-      return known.client.duplicate(IOREDIS_SETTINGS);
-    case "ioredis-cluster":
+      return known.client.duplicate(ioRedisSettings(settingsOf(known.client, "options")));
+    case "ioredis-cluster": {
+      const { redisOptions } = settingsOf(known.client, "options");
       return known.client.duplicate([], {
         lazyConnect: true,
         enableOfflineQueue: false,
         shardedSubscribers: true,
-        redisOptions: IOREDIS_SETTINGS,
+        redisOptions: { ...redisOptions, ...ioRedisSettings(redisOptions) },
       });
+    }
   }
+}
+
+function settingsOf(client: object, field: "options" | "_options"): Settings {
+  return (client as { readonly [field in typeof field]?: Settings })[field] ?? {};
+}
+
+/** A silent connection is given up also where the caller says nothing of it. */
+function nodeRedisSettings({ pingInterval = PING_EVERY_MS, socket }: Settings = {}): object {
+  const patient = { socketTimeout: SILENT_MS, ...socket };
+  return { disableOfflineQueue: true, pingInterval, socket: patient };
+}
+
+function ioRedisSettings({ socketTimeout = SILENT_MS }: Settings = {}): object {
+  return { ...IOREDIS_SETTINGS, socketTimeout };
 }
 
 interface Connectable {

@@ -1,0 +1,84 @@
+/** What of a caller's client its duplicates keep, and what they have beside. */
+import { Cluster as IoCluster, Redis as IoRedis } from "ioredis";
+import { Cluster as IoValkeyCluster, Redis as IoValkey } from "iovalkey";
+import { createClient, createCluster } from "redis";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
+import type { RedisClient } from "../../../src/drivers/redis/client.js";
+import { openBesideRedis } from "../../../src/drivers/redis/open.js";
+import { describeOn } from "../../servers/find.js";
+import {
+  disposeAll,
+  redisProgram,
+  startRedisCluster,
+  type RedisServer,
+} from "../../servers/redis.js";
+
+const PASSWORD = "s3cret";
+
+/** Clients that stay unconnected. */
+const clusters: Readonly<Record<string, (port: number) => RedisClient>> = {
+  "node-redis": (port) =>
+    createCluster({
+      rootNodes: [{ url: `redis://127.0.0.1:${port}` }],
+      defaults: { password: PASSWORD },
+    }),
+  ioredis: (port) =>
+    new IoCluster([{ host: "127.0.0.1", port }], {
+      lazyConnect: true,
+      redisOptions: { password: PASSWORD },
+    }),
+  iovalkey: (port) =>
+    new IoValkeyCluster([{ host: "127.0.0.1", port }], {
+      lazyConnect: true,
+      redisOptions: { password: PASSWORD },
+    }),
+};
+
+describeOn(redisProgram, "a connection beside a caller's client of a Redis cluster", () => {
+  let nodes: readonly RedisServer[];
+  beforeAll(async () => {
+    nodes = await startRedisCluster();
+    for (const node of nodes) await node.command("CONFIG", "SET", "requirepass", PASSWORD);
+  });
+  afterAll(() => disposeAll(nodes));
+
+  it.each(Object.keys(clusters))("has its password (%s)", async (library) => {
+    const own = openBesideRedis(clusters[library]!(nodes[0]!.port));
+    onTestFinished(() => own.close());
+    await own.connected;
+    expect(await own.commands.send(["SET", "key", library], "key")).toBe("OK");
+    await own.channels.subscribe("{key}", () => undefined);
+  });
+});
+
+describe("a connection beside a caller's client of Redis", () => {
+  /** The settings of the duplicate that is made. */
+  function settingsBeside(client: RedisClient): Record<string, unknown> {
+    const duplicate = vi.spyOn(client, "duplicate");
+    openBesideRedis(client).close();
+    return (duplicate.mock.results[0]!.value as { options: Record<string, unknown> }).options;
+  }
+
+  it.each([
+    { library: "ioredis", make: (settings: object) => new IoRedis(settings) },
+    { library: "iovalkey", make: (settings: object) => new IoValkey(settings) },
+  ])("is given up when it is silent, unless the caller says when ($library)", ({ make }) => {
+    const settings = { lazyConnect: true, host: "127.0.0.1", port: 1 };
+    expect(settingsBeside(make(settings))).toMatchObject({ socketTimeout: 10_000 });
+    const patient = make({ ...settings, socketTimeout: 60_000 });
+    expect(settingsBeside(patient)).toMatchObject({ socketTimeout: 60_000 });
+  });
+
+  it("is given up when it is silent, unless the caller says when (node-redis)", () => {
+    const url = "redis://127.0.0.1:1";
+    expect(settingsBeside(createClient({ url }))).toMatchObject({
+      pingInterval: 4_000,
+      socket: { port: 1, socketTimeout: 10_000 },
+    });
+    const patient = createClient({ url, pingInterval: 9, socket: { socketTimeout: 60_000 } });
+    expect(settingsBeside(patient)).toMatchObject({
+      pingInterval: 9,
+      socket: { port: 1, socketTimeout: 60_000 },
+    });
+  });
+});
