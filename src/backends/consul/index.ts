@@ -102,7 +102,8 @@ export function consulBackend(options: ConsulBackendOptions): ConsulBackend {
       return givenId ?? state?.storeId ?? opened().storeId;
     },
     async open(call) {
-      if (state === undefined && !isClosed) state = await open(call);
+      if (isClosed) opened();
+      state ??= await open(call);
     },
     acquire: async (request, call) => use().acquire(request, call),
     renew: async (grants, call) => use().renew(grants, call),

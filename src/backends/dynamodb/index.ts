@@ -102,7 +102,8 @@ export function dynamodbBackend(options: DynamodbBackendOptions): DynamodbBacken
       return givenId ?? state?.storeId ?? opened().storeId;
     },
     async open(call) {
-      if (state === undefined && !isClosed) state = await open(call);
+      if (isClosed) opened();
+      state ??= await open(call);
     },
     acquire: async (request, call) => opened().leases.acquire(request, call),
     renew: async (grants, call) => opened().leases.renew(grants, call),

@@ -97,7 +97,8 @@ export function etcdBackend(options: EtcdBackendOptions): EtcdBackend {
       return options.storeId ?? state?.found.storeId ?? opened().found.storeId;
     },
     async open(call) {
-      if (state !== undefined || isClosed) return;
+      if (isClosed) opened();
+      if (state !== undefined) return;
       const found = await openStore(gateway, keys, call, () => runtime.random.id());
       const store = new Store(gateway, keys, runtime);
       const leases = new Leases(store);

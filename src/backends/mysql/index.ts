@@ -121,7 +121,8 @@ export function mysqlBackend(options: MysqlBackendOptions): MysqlBackend {
       return options.storeId ?? opened().storeId;
     },
     async open(call) {
-      if (state === undefined && !isClosed) state = await open(call);
+      if (isClosed) opened();
+      state ??= await open(call);
     },
     ...leaseOperations(opened),
     waiting: { kind: "poll" },

@@ -118,7 +118,8 @@ export function postgresAdvisoryBackend(options: PostgresAdvisoryBackendOptions)
       return storeId!;
     },
     async open(call) {
-      if (found === undefined && !isClosed) await open(call);
+      if (isClosed) checkOpen();
+      if (found === undefined) await open(call);
     },
     async acquire(request) {
       checkOpen();

@@ -154,7 +154,8 @@ export function postgresBackend(options: PostgresBackendOptions): PostgresBacken
       return options.storeId ?? state?.storeId ?? opened().storeId;
     },
     async open(call) {
-      if (state === undefined && !isClosed) state = await open(call);
+      if (isClosed) opened();
+      state ??= await open(call);
     },
     ...leaseOperations(opened),
     get waiting() {

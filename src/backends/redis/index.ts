@@ -67,7 +67,8 @@ export function redisBackend(options: RedisBackendOptions): Backend {
       return options.storeId ?? opened().storeId;
     },
     async open({ timeoutMs }) {
-      if (store !== undefined || closed) return;
+      if (closed) opened();
+      if (store !== undefined) return;
       const opening = await Store.open(options, timeoutMs);
       if (closed) opening.close();
       else store = opening;

@@ -76,7 +76,7 @@ export function redlockBackend(options: RedlockBackendOptions): Backend<undefine
       return options.storeId ?? opened().members.storeId;
     },
     async open(call) {
-      if (state !== "new") return;
+      if (state !== "new") return void opened();
       const { faults, storeId } = options;
       const idKey = `${prefix}id`;
       const settings = { servers, faults, timers, events, idKey, freshId: random.id(), storeId };

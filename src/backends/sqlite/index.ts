@@ -81,7 +81,8 @@ export function sqliteBackend(options: SqliteBackendOptions): SqliteBackend {
       return options.storeId ?? opened().storeId;
     },
     async open(call) {
-      if (store !== undefined || closed) return;
+      if (closed) opened();
+      if (store !== undefined) return;
       try {
         store = await Store.open(options, call);
       } catch (error) {

@@ -69,7 +69,8 @@ export function zookeeperBackend(options: ZookeeperBackendOptions): ZookeeperBac
   const leases = (): Leases => opened().leases;
 
   async function open(call: Call): Promise<void> {
-    if (state !== undefined || isClosed) return;
+    if (isClosed) opened();
+    if (state !== undefined) return;
     const facts = await prepareStore(client, faults, runtime.random, base, call).catch(
       (error: unknown) => {
         throw faults.explain(error, { during: "open the store", backend: "zookeeper" });

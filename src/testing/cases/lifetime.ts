@@ -51,7 +51,7 @@ export const lifetimeCases: readonly ConformanceCase[] = [
   },
   {
     id: "close-twice",
-    title: "a second close is harmless, and a closed backend refuses at once",
+    title: "a second close is harmless, and a closed backend refuses at once, to be opened too",
     applies: always,
     async run(trial) {
       const client = await trial.client();
@@ -64,6 +64,14 @@ export const lifetimeCases: readonly ConformanceCase[] = [
       );
       const outcome = await trial.within(SETTLES_MS, late, "acquire after close");
       must(outcome === "refused", "acquire after close", "it did not reject");
+      const { backend } = client;
+      if (backend.open === undefined) return;
+      const again = backend.open(client.call()).then(
+        () => "opened",
+        () => "refused",
+      );
+      const opened = await trial.within(SETTLES_MS, again, "open after close");
+      must(opened === "refused", "open after close", "it did not reject");
     },
   },
   {
