@@ -39,7 +39,8 @@ export class Asking<V> {
   /** @throws What the driver throws. */
   async ask(text: string, values: readonly V[], call: Call): Promise<readonly Row[]> {
     const patience = this.#within(call.timeoutMs * POOL_SHARE);
-    return (await this.#parts.run(text, values, { patience, signal: call.signal })).rows;
+    const limits = { patience, signal: call.over ?? call.signal };
+    return (await this.#parts.run(text, values, limits)).rows;
   }
 
   /** The same, with the driver's errors explained. */

@@ -1,4 +1,5 @@
 /** The part of an SQL driver that the backends on SQL servers use. */
+import type { Abortable } from "../core/aborting.js";
 import type { TenureError } from "../core/errors.js";
 
 /** What is bound; 64-bit integers as text, which the statements cast. */
@@ -17,7 +18,7 @@ export interface Limits {
   /** Aborted when no connection was free for too long. */
   readonly patience: AbortSignal;
   /** Aborted when nobody waits for the answer any more. */
-  readonly signal: AbortSignal;
+  readonly signal: Abortable;
 }
 
 /** A connection that nothing else uses; its statements run one after the other. */

@@ -1,8 +1,31 @@
 /** What is used of an AbortSignal. */
-interface Abortable {
+export interface Abortable {
   readonly aborted: boolean;
-  addEventListener(type: "abort", run: () => void): void;
+  addEventListener(type: "abort", run: () => void, options?: { readonly once: true }): void;
   removeEventListener(type: "abort", run: () => void): void;
+}
+
+/**
+ * That much of an AbortSignal and no more, for what there are many of: a controller costs several
+ * microseconds, and so does each listener.
+ */
+export class Ending implements Abortable {
+  aborted = false;
+  readonly #runs = new Set<() => void>();
+
+  abort(): void {
+    this.aborted = true;
+    for (const run of this.#runs) run();
+    this.#runs.clear();
+  }
+
+  addEventListener(_type: "abort", run: () => void): void {
+    this.#runs.add(run);
+  }
+
+  removeEventListener(_type: "abort", run: () => void): void {
+    this.#runs.delete(run);
+  }
 }
 
 /**

@@ -17,6 +17,7 @@
  * A store that answers at once, in memory or in a file, may return the answer itself instead of a
  * promise of it: that saves the timer that bounds every wait.
  */
+import type { Abortable } from "./aborting.js";
 import type { Manifest } from "./manifest.js";
 import type { FencingToken } from "./token.js";
 
@@ -24,6 +25,11 @@ import type { FencingToken } from "./token.js";
 export interface Call {
   /** Aborted when the core no longer waits for the answer. Created on first use. */
   readonly signal: AbortSignal;
+  /**
+   * The end of the same, for who only listens and is called often: it costs less than a signal. The
+   * core always gives it.
+   */
+  readonly over?: Abortable;
   /** Milliseconds from now that the core waits for the answer. */
   readonly timeoutMs: number;
 }

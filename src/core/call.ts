@@ -1,4 +1,5 @@
 /** Calls to a backend, each bounded in time and sorted by outcome. */
+import { Ending } from "./aborting.js";
 import type { Answer, Call } from "./backend.js";
 import type { Timers } from "./clock.js";
 import { parseDuration } from "./duration.js";
@@ -27,7 +28,8 @@ class BoundedCall implements Call, Member {
   /** Ends the waiting for its answer. */
   end: ((error: OutcomeUnknownError) => void) | undefined;
   #controller: AbortController | undefined;
-  #over: unknown;
+  #ending: Ending | undefined;
+  #reason: unknown;
 
   constructor(timeoutMs: number) {
     this.timeoutMs = timeoutMs;
@@ -35,13 +37,20 @@ class BoundedCall implements Call, Member {
 
   get signal(): AbortSignal {
     this.#controller ??= new AbortController();
-    if (this.#over !== undefined) this.#controller.abort(this.#over);
+    if (this.#reason !== undefined) this.#controller.abort(this.#reason);
     return this.#controller.signal;
   }
 
+  get over(): Ending {
+    this.#ending ??= new Ending();
+    if (this.#reason !== undefined) this.#ending.abort();
+    return this.#ending;
+  }
+
   abort(reason: unknown): void {
-    this.#over = reason;
+    this.#reason = reason;
     this.#controller?.abort(reason);
+    this.#ending?.abort();
   }
 }
 

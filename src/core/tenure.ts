@@ -165,6 +165,7 @@ export class Tenure<T extends FencingToken | undefined = FencingToken> implement
     optionsOrWork: HoldOptions<ArmTargets> | Work<Lease<T>, ArmTargets, V>,
     maybeWork?: Work<Lease<T>, ArmTargets, V>,
   ): Promise<V> {
+    checkName(name);
     const work = typeof optionsOrWork === "function" ? optionsOrWork : maybeWork;
     const options = typeof optionsOrWork === "function" ? {} : optionsOrWork;
     if (typeof work !== "function") throw new ArgumentTypeError("work", work, "a function");

@@ -3,31 +3,12 @@
  * ends: it was sent when it was, so nobody is told that it did not happen; and there are many of
  * these, each of which a pair of AbortControllers would cost a fifth of its time in the client.
  */
+import { Ending } from "../core/aborting.js";
 import type { Timers } from "../core/clock.js";
 import { OutOfTime } from "../core/time-limit.js";
 
 /** How long the answer may take beyond the time, which the server keeps as well. */
 const GRACE_MS = 1_000;
-
-/** What is used of an AbortSignal. */
-export class Ending {
-  aborted = false;
-  readonly #runs = new Set<() => void>();
-
-  abort(): void {
-    this.aborted = true;
-    for (const run of this.#runs) run();
-    this.#runs.clear();
-  }
-
-  addEventListener(_type: "abort", run: () => void): void {
-    this.#runs.add(run);
-  }
-
-  removeEventListener(_type: "abort", run: () => void): void {
-    this.#runs.delete(run);
-  }
-}
 
 /** When to give up. */
 export interface MessageLimits {

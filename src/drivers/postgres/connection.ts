@@ -1,4 +1,5 @@
 /** One connection to a Postgres server, whatever the client library. */
+import type { Abortable } from "../../core/aborting.js";
 import { OutcomeUnknownError, UnavailableError, type TenureError } from "../../core/errors.js";
 
 /**
@@ -37,13 +38,6 @@ export interface PostgresConnection {
   close(): Promise<void>;
   /** Ends it at once, and with it what is under way. */
   destroy(): void;
-}
-
-/** The part of an AbortSignal that is used. */
-export interface Abortable {
-  readonly aborted: boolean;
-  addEventListener(type: "abort", run: () => void, options?: { once: true }): void;
-  removeEventListener(type: "abort", run: () => void): void;
 }
 
 /** When to give up a statement. */

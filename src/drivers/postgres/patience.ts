@@ -1,7 +1,6 @@
 /** Waiting for a free connection, no longer than somebody has patience. */
-import { whenAborted } from "../../core/aborting.js";
+import { whenAborted, type Abortable } from "../../core/aborting.js";
 import { UnavailableError } from "../../core/errors.js";
-import type { Abortable } from "./connection.js";
 
 /** What is told when a pool had nothing free: nothing was sent. */
 export function noneFree(): UnavailableError {

@@ -1,5 +1,6 @@
 /** Connections through `pg`. */
 import { createHash } from "node:crypto";
+import type { Abortable } from "../../core/aborting.js";
 import { OutcomeUnknownError, TenureError, UnavailableError } from "../../core/errors.js";
 import { machineTimers } from "../../platform/clocks.js";
 import type { PgClient, PgPool } from "./client.js";
@@ -9,7 +10,6 @@ import {
   OwnConnection,
   resultOf,
   watchedTransaction,
-  type Abortable,
   type PostgresBeginning,
   type PostgresConnection,
   type PostgresLimits,
