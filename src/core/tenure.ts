@@ -357,13 +357,8 @@ export class Tenure<T extends FencingToken | undefined = FencingToken> implement
     this.#acquisition.leases.forget(lease);
     const { name, holder, ttlMs } = lease;
     this.#acquisition.cleanup.take({ name, holder, ttlMs });
-    this.#events.publish({
-      type: "unavailable",
-      name,
-      backend: this.#name,
-      during: "release",
-      error,
-    });
+    const about = { name, backend: this.#name, during: "release" };
+    this.#events.publish({ type: "unavailable", ...about, error });
   }
 
   async #giveBack(lease: HeldLease<T>): Promise<void> {
