@@ -3,6 +3,9 @@
  *
  * A name that is free and not taken may be held back by its lock delay, whose end changes nothing
  * in the store. So as long as a key shows nobody, its waiter is woken every second.
+ *
+ * An agent may answer for no reason, and does so at once, again and again, where something between
+ * takes the index out of its answers: after a few such answers there is a pause, too.
  */
 import type { Call } from "../../core/backend.js";
 import type { Runtime } from "../../core/runtime.js";
@@ -13,6 +16,8 @@ import type { Keys } from "./keys.js";
 const WAIT_MS = 50_000;
 const SILENT_MS = 60_000;
 const LOOK_EVERY_MS = 1_000;
+/** Answers in a row that may show nothing new. */
+const MOST_IDLE = 3;
 
 interface Seen {
   readonly entry: Entry | undefined;
@@ -62,13 +67,16 @@ export class Watches {
     during: string,
   ): Promise<void> {
     let seen = first;
+    let idle = 0;
     while (!signal.aborted) {
-      if (seen.entry?.session === undefined) await this.#pause(signal);
+      if (seen.entry?.session === undefined || idle >= MOST_IDLE) await this.#pause(signal);
       const since = seen.entry?.session === undefined ? undefined : seen.index;
       try {
         const next = await this.#look(key, since, signal, during);
         const isFree = next.entry?.session === undefined;
-        if (!signal.aborted && (isFree || next.entry?.index !== seen.entry?.index)) wake();
+        const isNew = next.entry?.index !== seen.entry?.index;
+        idle = isNew ? 0 : idle + 1;
+        if (!signal.aborted && (isFree || isNew)) wake();
         seen = next;
       } catch {
         // Whatever is wrong with the agent, the waiter's own tries tell it better.
