@@ -169,9 +169,9 @@ function onServer(tx: CallersServer, dialect: ServerDialect): Run<"promised"> {
           explain: explainMysql,
         };
   const server = new ServerScripts(faults, dialect, undefined);
-  const ask = askIn(tx, dialect);
+  const begin = askIn(tx, dialect);
   return async (during, make) => {
-    const answer = server.run(during, ask, make());
+    const answer = server.run(during, begin(), make());
     return await (tx instanceof ServerWork ? tx.keep(answer) : answer);
   };
 }

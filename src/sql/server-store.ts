@@ -134,9 +134,9 @@ export class ServerStore<K extends ServerDialect> implements SqlStore<ServerDial
   }
 
   within(tx: CallersServer): Run<ServerDialect> {
-    const ask = askIn(tx, this.dialect);
+    const begin = askIn(tx, this.dialect);
     return async (during, make) => {
-      const answer = this.#scripts.run(during, ask, make());
+      const answer = this.#scripts.run(during, begin(), make());
       return await (tx instanceof ServerWork ? tx.keep(answer) : answer);
     };
   }

@@ -1,5 +1,5 @@
 /** Transactions on a server: what work is given, and a caller's own as we use it. */
-import { ArgumentTypeError, UnavailableError } from "../core/errors.js";
+import { ArgumentTypeError, OutcomeUnknownError, UnavailableError } from "../core/errors.js";
 import { endsTransaction } from "../dialects/transaction-ends.js";
 import type { SqlRow, SqlRows } from "./script.js";
 import type { Dialect } from "./statement.js";
@@ -133,14 +133,17 @@ export class ServerWork implements ServerTx {
 export type Ask = (text: string, values: readonly unknown[]) => Promise<SqlRows>;
 
 /**
- * How to run statements in an open transaction. A caller's own is asked at the first statement
- * whether it is in one; a function cannot be asked on MySQL.
+ * How to run statements in an open transaction, for one operation each. A caller's own is asked at
+ * the first statement whether it is in one; on MySQL in every operation, since a deadlock ends it
+ * without a word of the caller's, and what is sent then would be committed by itself.
  *
  * @throws TypeError for anything else than a transaction.
  */
-export function askIn(tx: CallersServer, dialect: "postgres" | "mysql"): Ask {
-  if (tx instanceof ServerWork) return (text, values) => tx.ask(text, values);
-  return dialect === "postgres" ? askPostgres(tx) : askMysql(tx);
+export function askIn(tx: CallersServer, dialect: "postgres" | "mysql"): () => Ask {
+  if (tx instanceof ServerWork) return () => (text, values) => tx.ask(text, values);
+  if (dialect === "mysql") return askMysql(tx);
+  const ask = askPostgres(tx);
+  return () => ask;
 }
 
 type Shape = Readonly<Record<"query" | "execute" | "unsafe" | "savepoint", unknown>> | null;
@@ -178,8 +181,16 @@ const READING = {
 const IN_TRANSACTION = 1;
 const AUTOCOMMIT = 2;
 
-function askMysql(tx: unknown): Ask {
-  if (typeof tx === "function") return asking(tx as RunSql);
+function askMysql(tx: unknown): () => Ask {
+  let wasInside = false;
+  const mustBe = (isInside: boolean): void => {
+    if (!isInside) throw wasInside ? hasEnded() : notIn(tx);
+    wasInside = true;
+  };
+  if (typeof tx === "function") {
+    const ask = asking(tx as RunSql);
+    return () => onceChecked(ask, async () => mustBe(await keepsSavepoint(ask)));
+  }
   let given = tx as (Shape & { promise?: () => unknown; getConnection?: unknown }) | null;
   if (typeof given?.execute !== "function" || given.getConnection !== undefined) throw notIn(tx);
   // A connection of the kind without promises makes one that has them.
@@ -187,11 +198,60 @@ function askMysql(tx: unknown): Ask {
   const execute = given.execute as (statement: object) => PromiseLike<unknown>;
   const send = (text: string, values: readonly unknown[]): PromiseLike<unknown> =>
     execute.call(given, { ...READING, sql: text, values: [...values] });
-  return onceChecked(asking(send), async () => {
-    const [header] = (await send("DO 0", [])) as [{ serverStatus?: number } | undefined];
-    const status = header?.serverStatus ?? IN_TRANSACTION;
-    if ((status & IN_TRANSACTION) === 0 && (status & AUTOCOMMIT) !== 0) throw notIn(tx);
-  });
+  const ask: Ask = async (text, values) => {
+    const answer = await send(text, values);
+    // Something else on the connection has ended it between two statements of ours.
+    if (!isInside(answer)) throw standsAlone();
+    return rowsOf(answer);
+  };
+  return () => onceChecked(ask, async () => mustBe(isInside(await send("DO 0", []))));
+}
+
+/** Whether the next statement is part of a transaction, as an answer tells; rows do not. */
+function isInside(answer: unknown): boolean {
+  const [header] = answer as [{ serverStatus?: unknown } | undefined];
+  const status = header?.serverStatus;
+  if (typeof status !== "number" || Array.isArray(header)) return true;
+  return (status & IN_TRANSACTION) !== 0 || (status & AUTOCOMMIT) === 0;
+}
+
+/** RELEASE: "SAVEPOINT … does not exist", where it ended with the statement that made it. */
+const NO_SUCH_SAVEPOINT = 1305;
+/** What a query builder prepares, and MySQL does not: it does not tell. */
+const NOT_PREPARED = 1295;
+
+/** Whether a function runs statements in a transaction, of which it tells nothing itself. */
+async function keepsSavepoint(ask: Ask): Promise<boolean> {
+  try {
+    await ask("SAVEPOINT tenure_within", []);
+    await ask("RELEASE SAVEPOINT tenure_within", []);
+  } catch (error) {
+    if (hasNumber(error, NO_SUCH_SAVEPOINT)) return false;
+    if (!hasNumber(error, NOT_PREPARED)) throw error;
+  }
+  return true;
+}
+
+/** Errors of query builders carry the server's inside. */
+function hasNumber(error: unknown, number: number): boolean {
+  if (!(error instanceof Error)) return false;
+  return (error as { errno?: unknown }).errno === number || hasNumber(error.cause, number);
+}
+
+function hasEnded(): UnavailableError {
+  return new UnavailableError(
+    "nothing was sent: the transaction has ended, perhaps by a deadlock, which rolls back all of " +
+      "it; roll back, and run the transaction again",
+    { backend: "mysql" },
+  );
+}
+
+function standsAlone(): OutcomeUnknownError {
+  return new OutcomeUnknownError(
+    "the transaction was ended while this was under way, by another statement on its connection: " +
+      "a part of this may be committed by itself",
+    { backend: "mysql" },
+  );
 }
 
 function asking(run: (text: string, values: unknown[]) => PromiseLike<unknown>): Ask {

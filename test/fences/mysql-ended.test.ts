@@ -168,6 +168,53 @@ describeOn(mariadbProgram, "a transaction of the MySQL fence that was ended insi
     await checkPool();
   });
 
+  it("within: tells that the caller's transaction was ended inside the work", async () => {
+    const handle = await fence.arm(bearer(5), "a");
+    const own = await pool.getConnection();
+    const run: Run = (text) => own.query(text);
+    const within = (work: () => Promise<unknown>): Promise<unknown> =>
+      fence.within(own, handle, work);
+    await own.beginTransaction();
+    const caught = within(async () => {
+      await deadlock(run);
+      await run("UPDATE pot SET v = 'alone' WHERE id = 15");
+    });
+    await expect(caught).rejects.toBeInstanceOf(OutcomeUnknownError);
+    await own.rollback();
+    expect(await pots(1, 15)).toEqual(["other", "alone"]);
+    await own.beginTransaction();
+    const failing = within(async () => {
+      await run("UPDATE pot SET v = 'half' WHERE id = 14");
+      await run("COMMIT");
+      throw new Error("boom");
+    });
+    await expect(failing).rejects.toMatchObject({ family: "unknown", cause: { message: "boom" } });
+    await own.rollback();
+    // A conflict that is let through has undone all: it is the library's own error.
+    await own.beginTransaction();
+    await other.query("START TRANSACTION");
+    await other.query("UPDATE pot SET v = 'other' WHERE id BETWEEN 2 AND 9");
+    const through = within(async () => {
+      await run("SET SESSION innodb_lock_wait_timeout = 1");
+      await run("UPDATE pot SET v = 'mine' WHERE id = 2");
+    });
+    await expect(through).rejects.toMatchObject({ errno: 1205 });
+    await own.rollback();
+    await other.query("ROLLBACK");
+    // Savepoints of the caller's, two resources one inside the other; it goes on.
+    const second = await fence.arm(bearer(5), "b");
+    await own.beginTransaction();
+    await within(async () => {
+      await run("SAVEPOINT s");
+      await run("UPDATE pot SET v = 'gone' WHERE id = 16");
+      await run("ROLLBACK TO s");
+      await fence.within(own, second, () => run("UPDATE pot SET v = 'mine' WHERE id = 17"));
+    });
+    await own.commit();
+    expect(await pots(16, 17)).toEqual(["-", "mine"]);
+    own.release();
+  });
+
   it("held check: commits nothing after a deadlock", async () => {
     const backend = await mysql(pool);
     const call = { signal: new AbortController().signal, timeoutMs: 20_000 };

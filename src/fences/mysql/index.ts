@@ -27,7 +27,7 @@ import { NOT_ARMED_STATE, PROCEDURES } from "./schema.js";
 import { Setup } from "./setup.js";
 import { settingsFor, mysqlTransactions } from "./transactions.js";
 import { audit, install, uninstall } from "./unskippable.js";
-import { checkInside, hasState, runnerOf, type CallersTransaction } from "./within.js";
+import { hasState, isConflict, runnerOf, watchTransaction, type CallersTransaction } from "./within.js";
 
 /** Options of a MySQL fence. */
 export interface MysqlFenceOptions<S extends OnStale = "reject"> extends FenceOptions<S> {
@@ -59,9 +59,11 @@ export interface MysqlFence<S extends OnStale = "reject"> extends Fence<SqlTx, S
    * ends the session if it stands idle for longer than the lease has left.
    *
    * Not promised: that the caller's transaction ends before the lease does, nor that a refusal
-   * ends it: do not commit then.
+   * ends it: do not commit then. Nor that what `work` sends after a deadlock that it caught is
+   * undone: autocommit is yours. It is told.
    *
    * @throws What a write of the handle throws, and what `work` throws; `onStale` does not apply.
+   * @throws OutcomeUnknownError when the transaction was ended inside `work`.
    * @throws TypeError for a pool, and for a handle of another fence.
    */
   within<R>(
@@ -149,14 +151,23 @@ export function createMysqlFence<S extends OnStale = "reject">(
       if (armer === undefined) throw new ArgumentTypeError("handle", handle, "armed by this fence");
       const { set, reset } = settingsFor(transactions.timeFor("write", armer));
       const { resource, scope, token, holder, arm } = handle;
-      await checkInside(runSql, transaction);
+      const watch = await watchTransaction(runSql, transaction);
       unsettled.add(resource);
       await runSql(set, []);
       try {
         const prove = `CALL ${marks.schema}${PROCEDURES.write}(UNHEX(?), ?, UNHEX(?), ?)`;
         await runSql(prove, [toHex(resource), String(token), toHex(holder), String(arm)]);
         throwIfAborted(armer);
-        return await work();
+        let result: Awaited<R>;
+        try {
+          result = await work();
+        } catch (error) {
+          // A conflict that was let through is what ended it: nothing is left.
+          if (!isConflict(error, parts.faults)) await watch.end(error);
+          throw error;
+        }
+        await watch.end();
+        return result;
       } catch (error) {
         if (!hasState(error, NOT_ARMED_STATE)) throw error;
         const request = { op: "write", resource, scope, token, holder, arm, n: 0 } as const;

@@ -1,5 +1,5 @@
 /** The fence inside a transaction that the caller has begun. */
-import { ArgumentTypeError } from "../../core/errors.js";
+import { ArgumentTypeError, OutcomeUnknownError } from "../../core/errors.js";
 
 /** Runs one statement in the caller's transaction. Each `?` stands for the next value. */
 export type RunSql = (text: string, values: unknown[]) => PromiseLike<unknown>;
@@ -27,22 +27,64 @@ export function runnerOf(transaction: CallersTransaction): RunSql {
   );
 }
 
-/** RELEASE: "SAVEPOINT … does not exist", where it ended with the statement that made it. */
+/** RELEASE: "SAVEPOINT … does not exist". */
 const NO_SUCH_SAVEPOINT = 1305;
 /** A query builder sends only what can be prepared, and this cannot, on MySQL: it does not tell. */
 const NOT_PREPARED = 1295;
 
+let count = 0;
+
+/** A savepoint that ends with the caller's transaction, or with one that was set before it. */
+export interface Watch {
+  /**
+   * To be called behind the work.
+   *
+   * @throws OutcomeUnknownError when it is not the transaction any more in which the work began:
+   *   autocommit is the caller's, so what the work sent after that is committed by itself.
+   */
+  end(cause?: unknown): Promise<void>;
+}
+
 /** @throws TypeError outside a transaction, where the mark's lock would end with the statement. */
-export async function checkInside(run: RunSql, given: unknown): Promise<void> {
-  try {
-    await run("SAVEPOINT tenure_fence", []);
-    await run("RELEASE SAVEPOINT tenure_fence", []);
-  } catch (error) {
-    if (hasNumber(error, NO_SUCH_SAVEPOINT)) {
-      throw new ArgumentTypeError("transaction", given, "in a transaction: BEGIN first");
+export async function watchTransaction(run: RunSql, given: unknown): Promise<Watch> {
+  const savepoint = `tenure_fence_${(count += 1)}`;
+  const release = async (): Promise<boolean> => {
+    try {
+      await run(`RELEASE SAVEPOINT ${savepoint}`, []);
+      return true;
+    } catch (error) {
+      if (!hasNumber(error, NO_SUCH_SAVEPOINT)) throw error;
+      return false;
     }
-    if (!hasNumber(error, NOT_PREPARED)) throw error;
+  };
+  try {
+    await run(`SAVEPOINT ${savepoint}`, []);
+  } catch (error) {
+    if (hasNumber(error, NOT_PREPARED)) return { end: async () => undefined };
+    throw error;
   }
+  // It ended with the statement that made it.
+  if (!(await release())) {
+    throw new ArgumentTypeError("transaction", given, "in a transaction: BEGIN first");
+  }
+  await run(`SAVEPOINT ${savepoint}`, []);
+  return {
+    async end(cause) {
+      let goesOn: boolean;
+      try {
+        goesOn = await release();
+      } catch (error) {
+        // What the work failed with says more.
+        throw cause ?? error;
+      }
+      if (goesOn) return;
+      throw new OutcomeUnknownError(
+        "the transaction was ended inside the work, or went back behind where that began: what " +
+          "the work sent after that stands without the fence, and may be committed",
+        { backend: "mysql", ...(cause === undefined ? {} : { cause }) },
+      );
+    },
+  };
 }
 
 interface ServersError extends Error {
@@ -59,4 +101,12 @@ function hasNumber(error: unknown, number: number): boolean {
 export function hasState(error: unknown, state: string): boolean {
   if (!(error instanceof Error)) return false;
   return (error as ServersError).sqlState === state || hasState(error.cause, state);
+}
+
+/** Whether an error says that others were faster; see {@link hasState}. */
+export function isConflict(
+  error: unknown,
+  faults: { isContention(error: unknown): boolean },
+): boolean {
+  return faults.isContention(error) || (error instanceof Error && isConflict(error.cause, faults));
 }
