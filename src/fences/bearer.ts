@@ -23,7 +23,8 @@ export interface Armer {
  */
 export function checkBearer(bearer: TokenBearer): Armer {
   const given: unknown = bearer;
-  if (typeof given !== "object" || given === null) {
+  const isPromise = typeof (given as { readonly then?: unknown } | null)?.then === "function";
+  if (typeof given !== "object" || given === null || isPromise) {
     throw new ArgumentTypeError("bearer", given, "a lease, or its name, token, holder and storeId");
   }
   const token: unknown = bearer.token;

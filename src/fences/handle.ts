@@ -126,11 +126,21 @@ export class Handle<Tx, Read, S extends OnStale> implements ArmedHandle<Tx, Read
     throw error;
   }
 
-  /** One operation at a time, in the order of the calls; a failed one does not hold up the next. */
-  #inTurn<R>(operation: () => Promise<R>): Promise<R> {
-    const turn = this.#tail.then(operation);
-    this.#tail = turn.catch(() => undefined);
-    return turn;
+  /**
+   * One operation at a time, in the order of the calls; a failed one does not hold up the next.
+   * Nobody here listens for its failure: one that the caller does not await, either, is to be
+   * reported as such, not lost.
+   */
+  async #inTurn<R>(operation: () => Promise<R>): Promise<R> {
+    const before = this.#tail;
+    let done: (() => void) | undefined;
+    this.#tail = new Promise<void>((resolve) => (done = resolve));
+    try {
+      await before;
+      return await operation();
+    } finally {
+      done!();
+    }
   }
 
   #request(op: FenceRequest["op"], n: number, arm: number = this.#arm): FenceRequest {

@@ -10,6 +10,9 @@ describe("types of a fence", () => {
     const tokenless = { name, holder, storeId, token: undefined as FencingToken | undefined };
     // @ts-expect-error -- a lease of a store without tokens
     await expect(memoryFence().arm(tokenless, "r")).rejects.toThrow(TypeError);
+    // @ts-expect-error -- a lease that nobody awaited
+    const early = memoryFence().arm(Promise.resolve(bearer(1)), "r");
+    await expect(early).rejects.toThrow(/bearer must be a lease.*is an await missing/);
     // @ts-expect-error -- a bigint that no store handed out
     await memoryFence().arm({ ...bearer(1), token: 1n }, "r");
   });
