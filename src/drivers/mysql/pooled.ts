@@ -25,9 +25,11 @@ export function reserve(
     const end = (): void => {
       isOver = true;
       reject(
-        new UnavailableError("the pool had no free connection in time: all are in use", {
-          backend: "mysql",
-        }),
+        new UnavailableError(
+          "the pool had no free connection in time: all are in use; begin fewer calls at once, " +
+            "or give a pool that has more (connectionLimit)",
+          { backend: "mysql" },
+        ),
       );
     };
     // Shared by all calls that began at about the same time.

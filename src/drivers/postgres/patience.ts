@@ -4,9 +4,11 @@ import { UnavailableError } from "../../core/errors.js";
 
 /** What is told when a pool had nothing free: nothing was sent. */
 export function noneFree(): UnavailableError {
-  return new UnavailableError("the pool had no free connection in time: all are in use", {
-    backend: "postgres",
-  });
+  return new UnavailableError(
+    "the pool had no free connection in time: all are in use; begin fewer calls at once, or give " +
+      "a pool that has more (max)",
+    { backend: "postgres" },
+  );
 }
 
 /** What comes in time; what comes later is given back. */

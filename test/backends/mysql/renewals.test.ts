@@ -19,7 +19,7 @@ describeOn(mariadbProgram, "renewals of lease rows", () => {
     expect(await backend.renew([grant], call(1_000))).toEqual(["renewed"]);
     // Others wait for the pool, and are told so rather than kept.
     await expect(backend.acquire(request("more"), call(500))).rejects.toThrow(
-      /no free connection in time/,
+      /no free connection in time: all are in use; begin fewer calls at once, or give a pool/,
     );
     for (const connection of busy) connection.release();
     await take(backend, "more");

@@ -185,7 +185,7 @@ describeOn(postgresProgram, "errors of lease rows", () => {
     const taken = [await pool.connect(), await pool.connect()];
     const error = await outcome(backend.acquire(request("full"), call(500)));
     expect(error).toBeInstanceOf(UnavailableError);
-    expect(String(error)).toContain("the pool had no free connection in time");
+    expect(String(error)).toContain("the pool had no free connection in time: all are in use; begin fewer calls at once");
     for (const client of taken) client.release();
     // What was asked for in vain did not arrive later.
     expect(await backend.inspect("full", call())).toBeNull();
