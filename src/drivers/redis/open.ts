@@ -59,6 +59,8 @@ const IOREDIS_SETTINGS = {
   maxRetriesPerRequest: 0,
   // A server that does not answer does not confirm the end of the connection either.
   disconnectTimeout: 100,
+  // A primary that is frozen hangs up on nobody: where there are sentinels, they tell.
+  failoverDetector: true,
 };
 
 /**
