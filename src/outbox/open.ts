@@ -1,4 +1,5 @@
 /** Opens an outbox: what `tenure/outbox` offers. */
+import { checkKnown } from "../core/options.js";
 import type { MysqlPool } from "../drivers/mysql/client.js";
 import { platform } from "../platform/index.js";
 import { openSqlStore, WITHOUT_MYSQL, type DialectOf, type SqlTarget } from "../sql/open.js";
@@ -29,6 +30,7 @@ export async function outbox<T extends OutboxTarget>(
   options: SqlStoreOptions = {},
 ): Promise<Outbox<Extract<DialectOf<T>, OutboxDialect>>> {
   refuseMysql(target, "an outbox");
+  checkKnown(options, ["schema", "migrate", "timeout", "runtime"]);
   const store = await openSqlStore(target, OUTBOX_TABLES, options, WITHOUT_MYSQL);
   const messages = store as unknown as SqlStore<Extract<DialectOf<T>, OutboxDialect>>;
   return new Outbox(messages, options.runtime ?? platform());

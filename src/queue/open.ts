@@ -1,4 +1,5 @@
 /** Opens a queue: what `tenure/queue` offers. */
+import { checkKnown } from "../core/options.js";
 import type { MysqlPool } from "../drivers/mysql/client.js";
 import { platform } from "../platform/index.js";
 import { openSqlStore, WITHOUT_MYSQL, type DialectOf, type SqlTarget } from "../sql/open.js";
@@ -23,6 +24,10 @@ export type {
 } from "./options.js";
 export type { DeadJob, QueueStats } from "./overview.js";
 
+const OPTIONS: readonly string[] = [
+  ...["name", "maxTries", "keepDone", "schema", "migrate", "timeout", "runtime"],
+];
+
 /** A store for a queue: `sqlite:PATH`, `postgres://…`, or a client of the caller's. */
 export type QueueTarget = Exclude<SqlTarget, MysqlPool>;
 
@@ -37,6 +42,7 @@ export async function queue<T extends QueueTarget>(
   options: QueueOptions = {},
 ): Promise<Queue<Extract<DialectOf<T>, QueueDialect>>> {
   refuseMysql(target, "a queue");
+  checkKnown(options, OPTIONS);
   const { name, maxTries, keepDone, ...rest } = options;
   const given = { name, maxTries, keepDone };
   const terms = queueTerms(given as QueueOptions);

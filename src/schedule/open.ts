@@ -1,7 +1,7 @@
 /** Opens schedules: what `tenure/schedule` offers. */
 import { ArgumentTypeError } from "../core/errors.js";
 import { checkName } from "../core/names.js";
-import { checkObject } from "../core/options.js";
+import { checkKnown } from "../core/options.js";
 import { cronTimes, timeOfIso } from "../drivers/croner/open.js";
 import type { MysqlPool } from "../drivers/mysql/client.js";
 import { platform } from "../platform/index.js";
@@ -22,6 +22,13 @@ export type { FireWork } from "./schedule.js";
 export type { Fire, ScheduleDialect } from "./fire.js";
 export type { Crashed, FireRecord, Overlap } from "./fires.js";
 export type { Missed, ScheduleOptions } from "./options.js";
+
+const STORE_OPTIONS: readonly string[] = ["schema", "migrate", "timeout", "runtime"];
+const OPTIONS: readonly string[] = [
+  ...["timeZone", "missed", "missedLimit", "late", "overlap", "crashed"],
+  ...["maxTries", "lease", "keepFires", "worker", "signal", "onError"],
+  ...STORE_OPTIONS,
+];
 
 /** A store for schedules: `sqlite:PATH`, `postgres://…`, or a client of the caller's. */
 export type ScheduleTarget = Exclude<SqlTarget, MysqlPool>;
@@ -46,7 +53,7 @@ export async function schedule<T extends ScheduleTarget>(
   refuseMysql(store, "a schedule");
   checkName(name);
   if (typeof work !== "function") throw new ArgumentTypeError("work", work, "a function");
-  checkObject(options, "options");
+  checkKnown(options, OPTIONS);
   const terms = scheduleTerms(options);
   const times = await cronTimes(cron, options.timeZone ?? "UTC");
   const runtime = options.runtime ?? platform();
@@ -60,6 +67,7 @@ export async function cronCoordinator<T extends ScheduleTarget>(
   options: SqlStoreOptions = {},
 ): Promise<CronCoordinator<StoreDialect<T>>> {
   refuseMysql(store, "a schedule");
+  checkKnown(options, STORE_OPTIONS);
   const opened = await openStore(store, options);
   return new CronCoordinator(opened, options.runtime ?? platform(), timeOfIso);
 }

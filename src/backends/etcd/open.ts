@@ -1,3 +1,4 @@
+import { checkKnown } from "../../core/options.js";
 import type { EtcdAccess } from "../../drivers/etcd/address.js";
 import type { EtcdClient } from "../../drivers/etcd/client.js";
 import { borrowEtcd } from "../../drivers/etcd/open.js";
@@ -10,6 +11,10 @@ export type { EtcdClient } from "../../drivers/etcd/client.js";
 export { etcdClient } from "../../drivers/etcd/open.js";
 export type { EtcdBackend, EtcdProof } from "./index.js";
 export { ForeignKeyError } from "./records.js";
+
+const OPTIONS: readonly string[] = [
+  ...["prefix", "storeId", "user", "password", "tls", "ca", "cert", "key", "runtime"],
+];
 
 /** Settings of {@link etcd}. */
 export interface EtcdOptions extends EtcdSettings, EtcdAccess {
@@ -33,6 +38,7 @@ export function etcd(
   hosts: string | readonly string[] | EtcdClient,
   options: EtcdOptions = {},
 ): EtcdBackend {
+  checkKnown(options, OPTIONS);
   checkSettings(options);
   const { prefix, storeId, runtime = platform(), ...access } = options;
   const { client, close } = borrowEtcd(hosts, access, runtime);

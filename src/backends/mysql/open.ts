@@ -1,3 +1,4 @@
+import { checkKnown } from "../../core/options.js";
 import type { MysqlPool } from "../../drivers/mysql/client.js";
 import {
   errorNumber,
@@ -13,6 +14,8 @@ import { checkSettings, type MysqlBackendOptions, type MysqlSettings } from "./o
 
 export { schemaSql } from "./schema.js";
 export type { MysqlBackend, MysqlProof } from "./index.js";
+
+const OPTIONS: readonly string[] = ["schema", "migrate", "storeId", "runtime"];
 
 /** Settings of {@link mysql}. */
 export interface MysqlOptions extends MysqlSettings {
@@ -33,6 +36,7 @@ export async function mysql(
   urlOrPool: string | MysqlPool,
   options: MysqlOptions = {},
 ): Promise<MysqlBackend> {
+  checkKnown(options, OPTIONS);
   checkSettings(options);
   const { runtime = platform(), ...settings } = options;
   const database =

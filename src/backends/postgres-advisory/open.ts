@@ -1,4 +1,5 @@
 import type { Backend } from "../../core/backend.js";
+import { checkKnown } from "../../core/options.js";
 import type { PostgresClient } from "../../drivers/postgres/client.js";
 import { explainPostgres, isContention } from "../../drivers/postgres/errors.js";
 import { besidePostgres, connectorFor, type PostgresLibrary } from "../../drivers/postgres/open.js";
@@ -9,6 +10,8 @@ import { lockInTransaction, type AdvisoryTransaction } from "./transaction.js";
 
 export { schemaSql } from "./schema.js";
 export type { AdvisoryTransaction } from "./transaction.js";
+
+const OPTIONS: readonly string[] = ["schema", "migrate", "storeId", "library"];
 
 /** Settings of {@link postgresAdvisory}. */
 export interface PostgresAdvisoryOptions extends PostgresAdvisorySettings {
@@ -29,6 +32,7 @@ export async function postgresAdvisory(
   urlOrClient: string | PostgresClient,
   options: PostgresAdvisoryOptions = {},
 ): Promise<Backend> {
+  checkKnown(options, OPTIONS);
   checkSettings(options);
   const { library, ...settings } = options;
   const connect =

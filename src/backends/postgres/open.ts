@@ -1,3 +1,4 @@
+import { checkKnown } from "../../core/options.js";
 import type { PostgresClient } from "../../drivers/postgres/client.js";
 import { explainPostgres, isContention, sqlState } from "../../drivers/postgres/errors.js";
 import { adoptPostgres, openPostgres, type PostgresLibrary } from "../../drivers/postgres/open.js";
@@ -8,6 +9,8 @@ import { checkSettings, type PostgresBackendOptions, type PostgresSettings } fro
 
 export { schemaSql } from "./schema.js";
 export type { PostgresBackend, PostgresProof } from "./index.js";
+
+const OPTIONS: readonly string[] = ["schema", "migrate", "storeId", "library", "runtime"];
 
 /** Settings of {@link postgres}. */
 export interface PostgresOptions extends PostgresSettings {
@@ -31,6 +34,7 @@ export async function postgres(
   urlOrPool: string | PostgresClient,
   options: PostgresOptions = {},
 ): Promise<PostgresBackend> {
+  checkKnown(options, OPTIONS);
   checkSettings(options);
   const { library, runtime = platform(), ...settings } = options;
   const database =

@@ -1,5 +1,6 @@
 import type { Backend } from "../../core/backend.js";
 import { ArgumentTypeError } from "../../core/errors.js";
+import { checkKnown } from "../../core/options.js";
 import type { Runtime } from "../../core/runtime.js";
 import { knownRedis, type RedisClient } from "../../drivers/redis/client.js";
 import { explainRedis } from "../../drivers/redis/errors.js";
@@ -10,6 +11,8 @@ import { checkServers, type RedlockSettings } from "./options.js";
 
 export type { RedisClient } from "../../drivers/redis/client.js";
 export type { RedlockSettings } from "./options.js";
+
+const OPTIONS: readonly string[] = ["prefix", "storeId", "runtime"];
 
 /**
  * A backend on a majority of independent Redis servers: three or more clients of node-redis,
@@ -29,6 +32,7 @@ export function redlock(
   servers: readonly (RedisClient | string)[],
   options: RedlockSettings & { readonly runtime?: Runtime } = {},
 ): Backend<undefined> {
+  checkKnown(options, OPTIONS);
   const connects = checkServers(servers, "servers").map((server, i) => {
     if (typeof server === "string") {
       checkUrl(server);

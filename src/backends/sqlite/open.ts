@@ -1,4 +1,5 @@
 import { GuaranteeError } from "../../core/errors.js";
+import { checkKnown } from "../../core/options.js";
 import { explainSqlite, isBusy } from "../../drivers/sqlite/errors.js";
 import { openBeside, openSqlite } from "../../drivers/sqlite/open.js";
 import type { UserSqliteDatabase } from "../../drivers/sqlite/database.js";
@@ -9,6 +10,10 @@ import { checkOptions, type SqliteBackendOptions } from "./options.js";
 import { sqliteBackend, type SqliteBackend } from "./index.js";
 
 export type { SqliteProof } from "./index.js";
+
+const OPTIONS: readonly string[] = [
+  ...["storeId", "endWithProcess", "trustFileSystem", "bootId", "runtime"],
+];
 
 /** Settings of {@link sqlite}. */
 export interface SqliteOptions extends Pick<SqliteBackendOptions, "storeId" | "endWithProcess"> {
@@ -38,6 +43,7 @@ export async function sqlite(
   pathOrDatabase: string | UserSqliteDatabase,
   options: SqliteOptions = {},
 ): Promise<SqliteBackend> {
+  checkKnown(options, OPTIONS);
   checkOptions(options);
   // Asked of a path beforehand, since opening makes the file.
   const refuse = async (file: string): Promise<void> => {

@@ -1,3 +1,4 @@
+import { checkKnown } from "../../core/options.js";
 import { platform } from "../../platform/index.js";
 import type { Fence, OnStale } from "../contract.js";
 import { createFileFence, type FileFenceOptions } from "./index.js";
@@ -23,5 +24,6 @@ export function fileFence<S extends OnStale = "reject">(
   directory: string,
   options: FileFenceOptions<S> = {},
 ): Fence<WriteFile, ReadFile, S> {
+  checkKnown(options, ["onStale", "busyMs"]);
   return createFileFence(directory, platform(), options);
 }

@@ -1,3 +1,4 @@
+import { checkKnown } from "../../core/options.js";
 import { platform } from "../../platform/index.js";
 import type { Fence, FenceOptions, OnStale } from "../contract.js";
 import { createMemoryFence, type Cell, type ReadCell } from "./index.js";
@@ -12,5 +13,6 @@ export type { Cell, ReadCell } from "./index.js";
 export function memoryFence<V = unknown, S extends OnStale = "reject">(
   options: FenceOptions<S> = {},
 ): Fence<Cell<V>, ReadCell<V>, S> {
+  checkKnown(options, ["onStale"]);
   return createMemoryFence<V, S>(platform(), options);
 }

@@ -1,3 +1,4 @@
+import { checkKnown } from "../../core/options.js";
 import { corePool, type MysqlPool } from "../../drivers/mysql/client.js";
 import {
   endsSession,
@@ -22,6 +23,10 @@ export type { MysqlFence, MysqlFenceOptions, MysqlHandle } from "./index.js";
 export type { AuditEntry, FenceAudit, FencedTable, InstallOptions } from "../sql-tables.js";
 export type { CallersTransaction, RunSql } from "./within.js";
 
+const OPTIONS: readonly string[] = [
+  ...["onStale", "schema", "migrate", "leaseSchema", "transactionMs"],
+];
+
 /**
  * Fence over the rows of a MySQL or MariaDB database, through a pool of `mysql2`. It stays the
  * caller's, and may be the one that the application uses.
@@ -32,6 +37,7 @@ export function mysqlFence<S extends OnStale = "reject">(
   pool: MysqlPool,
   options: MysqlFenceOptions<S> = {},
 ): MysqlFence<S> {
+  checkKnown(options, OPTIONS);
   return createMysqlFence(mysqlParts(pool), options);
 }
 

@@ -1,3 +1,4 @@
+import { checkKnown } from "../../core/options.js";
 import { knownPostgres, type PostgresClient } from "../../drivers/postgres/client.js";
 import { endsSession, explainPostgres, isContention, sqlState } from "../../drivers/postgres/errors.js";
 import { adoptPostgres } from "../../drivers/postgres/open.js";
@@ -18,6 +19,10 @@ export type { PostgresFence, PostgresFenceOptions, PostgresHandle } from "./inde
 export type { AuditEntry, FenceAudit, FencedTable, InstallOptions } from "../sql-tables.js";
 export type { CallersTransaction, RunSql } from "./within.js";
 
+const OPTIONS: readonly string[] = [
+  ...["onStale", "schema", "migrate", "leaseSchema", "transactionMs"],
+];
+
 /**
  * Fence over the rows of a Postgres database, through a `Pool` or `Client` of `pg`, or what
  * `postgres()` made. It stays the caller's, and may be the one that the application uses.
@@ -28,6 +33,7 @@ export function postgresFence<S extends OnStale = "reject">(
   client: PostgresClient,
   options: PostgresFenceOptions<S> = {},
 ): PostgresFence<S> {
+  checkKnown(options, OPTIONS);
   return createPostgresFence(postgresParts(client), options);
 }
 

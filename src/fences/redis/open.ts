@@ -1,3 +1,4 @@
+import { checkKnown } from "../../core/options.js";
 import type { RedisClient } from "../../drivers/redis/client.js";
 import { redisCommands } from "../../drivers/redis/commands.js";
 import { explainRedis } from "../../drivers/redis/errors.js";
@@ -22,6 +23,7 @@ export function redisFence<S extends OnStale = "reject">(
   client: RedisClient,
   options: RedisFenceOptions<S> = {},
 ): RedisFence<S> {
+  checkKnown(options, ["onStale", "prefix"]);
   const commands = redisCommands(client);
   return createRedisFence(
     { commands, faults: { explain: explainRedis }, runtime: platform() },

@@ -1,3 +1,4 @@
+import { checkKnown } from "../../core/options.js";
 import { explainSqlite, isBusy } from "../../drivers/sqlite/errors.js";
 import type { UserSqliteDatabase } from "../../drivers/sqlite/database.js";
 import { HELD_AND_LIVE_SQL, KEEPS_LEASES_SQL, STORE_ID_SQL } from "../../drivers/sqlite/lease-table.js";
@@ -30,6 +31,7 @@ export function sqliteFence<S extends OnStale = "reject">(
   pathOrDatabase: string | UserSqliteDatabase,
   options: SqliteFenceOptions<S> = {},
 ): SqliteFence<S> {
+  checkKnown(options, ["onStale", "busyMs"]);
   return createSqliteFence(sqliteParts(pathOrDatabase), options);
 }
 

@@ -77,7 +77,7 @@ test("a wrong option or URL is told before a file is made", async () => {
     await expect(connect(url, options as never)).rejects.toMatchObject({ family: "caller", option });
   }
   const tooMuch = connect(url, { require: "consensus" });
-  await expect(tooMuch).rejects.toThrow('the tokens of sqlite are "durable"');
+  await expect(tooMuch).rejects.toThrow('the tokens of this sqlite are "durable"');
   expect(readdirSync(folder)).toEqual([]);
   for (const text of ["", "sqlite:", "sqlite://locks.db", "locks.db", "nosql:x"]) {
     await expect(connect(text)).rejects.toMatchObject({ family: "caller", option: "url" });
