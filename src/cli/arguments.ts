@@ -52,10 +52,13 @@ export function parse<F extends Flags>(args: readonly string[], options: F): Par
     // The first sentence says what is wrong; the rest is advice to programmers.
     const [first = message] = message.split(/\.(?: |\n|$)|\n/);
     const dashed = /^Option '(?:-\w, )?(--[\w-]+).*argument is ambiguous/.exec(first)?.[1];
+    const alone = /^Option '(?:-\w, )?(--[\w-]+) <value>' argument missing/.exec(first)?.[1];
     const text =
-      dashed === undefined
-        ? `${first.charAt(0).toLowerCase()}${first.slice(1)}`
-        : `${dashed} needs a value, and what follows begins with -`;
+      dashed !== undefined
+        ? `${dashed} needs a value, and what follows begins with -`
+        : alone !== undefined
+          ? `${alone} needs a value`
+          : `${first.charAt(0).toLowerCase()}${first.slice(1)}`;
     throw new UsageError(text, `${meant(first, options)}${flagHint(options)}`);
   }
 }

@@ -20,6 +20,10 @@ const FLAGS: Readonly<Record<string, string>> = {
   prefix: "PREFIX",
   name: "NAME",
   schema: "--schema",
+  cron: "EXPRESSION",
+  timeZone: "--tz",
+  late: "--late",
+  lease: "--ttl",
 };
 
 const INSTALL_HINT =

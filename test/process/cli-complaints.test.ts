@@ -50,6 +50,10 @@ it("says where the command's own flags stand, and which value is missing", async
   expect(await said("run", "-c", "a", "sh", "x")).toContain("tenure run a -c -- sh x\n");
   const negative = await said("run", "a", "--ttl", "-5s", ...ECHO);
   expect(negative).toContain("--ttl needs a value, and what follows begins with -");
+  expect(await said("run", "a", "--wait", ...ECHO)).toMatch(/^tenure: --wait needs a value\n/);
+  expect(await said("cron", "a", "* * *", ...ECHO)).toMatch(/^tenure: EXPRESSION must be a cron/);
+  const zone = ["--tz", "Berlin"];
+  expect(await said("cron", "a", "* * * * *", ...zone, ...ECHO)).toMatch(/^tenure: --tz must be/);
 });
 
 it("names the first thing that is missing, and how the whole is written", async () => {

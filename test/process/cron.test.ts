@@ -136,11 +136,11 @@ it("tells what is wrong with the command line", async () => {
   ]);
   const first = all.map(({ code, stderr }) => [code, stderr.split("\n")[0]]);
   expect(first).toEqual([
-    [64, expect.stringMatching(/cron must be a cron expression .*61/)],
+    [64, expect.stringMatching(/EXPRESSION must be a cron expression .*61/)],
     [64, expect.stringMatching(/EXPRESSION is missing/)],
     [64, expect.stringMatching(/unexpected argument "\*"/)],
     [64, expect.stringMatching(/--missed is skip or last or all, got "some"/)],
-    [64, expect.stringMatching(/timeZone must be a time zone/)],
+    [64, expect.stringMatching(/--tz must be a time zone/)],
     [64, expect.stringMatching(/SQLite or Postgres, not in "redis:"/)],
     [64, expect.stringMatching(/must follow after --/)],
     [127, expect.stringMatching(/no-such-command: no such command/)],
