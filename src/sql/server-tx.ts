@@ -1,5 +1,6 @@
 /** Transactions on a server: what work is given, and a caller's own as we use it. */
 import { ArgumentTypeError, OutcomeUnknownError, UnavailableError } from "../core/errors.js";
+import { isInside, runsInside } from "../dialects/mysql-callers.js";
 import { endsTransaction } from "../dialects/transaction-ends.js";
 import type { SqlRow, SqlRows } from "./script.js";
 import type { Dialect } from "./statement.js";
@@ -34,7 +35,7 @@ export type RunSql = (text: string, values: unknown[]) => PromiseLike<unknown>;
 /**
  * An open transaction on a server: what work was given; a client of `pg` after BEGIN; what
  * `postgres` hands to `begin`; a connection of `mysql2` after BEGIN; or a function that runs one
- * statement in one, for query builders.
+ * statement in one, for query builders: the same one for all that is done in it.
  */
 export type CallersServer =
   | ServerTx
@@ -177,10 +178,6 @@ const READING = {
   typeCast: true,
 } as const;
 
-/** Flags of the server's answer: https://dev.mysql.com/doc/dev/mysql-server/latest/mysql__com_8h.html */
-const IN_TRANSACTION = 1;
-const AUTOCOMMIT = 2;
-
 function askMysql(tx: unknown): () => Ask {
   let wasInside = false;
   const mustBe = (isInside: boolean): void => {
@@ -188,8 +185,8 @@ function askMysql(tx: unknown): () => Ask {
     wasInside = true;
   };
   if (typeof tx === "function") {
-    const ask = asking(tx as RunSql);
-    return () => onceChecked(ask, async () => mustBe(await keepsSavepoint(ask)));
+    const run = tx as RunSql;
+    return () => onceChecked(asking(run), async () => mustBe(await runsInside(run)));
   }
   let given = tx as (Shape & { promise?: () => unknown; getConnection?: unknown }) | null;
   if (typeof given?.execute !== "function" || given.getConnection !== undefined) throw notIn(tx);
@@ -205,37 +202,6 @@ function askMysql(tx: unknown): () => Ask {
     return rowsOf(answer);
   };
   return () => onceChecked(ask, async () => mustBe(isInside(await send("DO 0", []))));
-}
-
-/** Whether the next statement is part of a transaction, as an answer tells; rows do not. */
-function isInside(answer: unknown): boolean {
-  const [header] = answer as [{ serverStatus?: unknown } | undefined];
-  const status = header?.serverStatus;
-  if (typeof status !== "number" || Array.isArray(header)) return true;
-  return (status & IN_TRANSACTION) !== 0 || (status & AUTOCOMMIT) === 0;
-}
-
-/** RELEASE: "SAVEPOINT … does not exist", where it ended with the statement that made it. */
-const NO_SUCH_SAVEPOINT = 1305;
-/** What a query builder prepares, and MySQL does not: it does not tell. */
-const NOT_PREPARED = 1295;
-
-/** Whether a function runs statements in a transaction, of which it tells nothing itself. */
-async function keepsSavepoint(ask: Ask): Promise<boolean> {
-  try {
-    await ask("SAVEPOINT tenure_within", []);
-    await ask("RELEASE SAVEPOINT tenure_within", []);
-  } catch (error) {
-    if (hasNumber(error, NO_SUCH_SAVEPOINT)) return false;
-    if (!hasNumber(error, NOT_PREPARED)) throw error;
-  }
-  return true;
-}
-
-/** Errors of query builders carry the server's inside. */
-function hasNumber(error: unknown, number: number): boolean {
-  if (!(error instanceof Error)) return false;
-  return (error as { errno?: unknown }).errno === number || hasNumber(error.cause, number);
 }
 
 function hasEnded(): UnavailableError {

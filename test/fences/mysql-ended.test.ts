@@ -7,6 +7,13 @@ import { mariadbProgram } from "../servers/mariadb.js";
 import { bearer } from "./bearers.js";
 import { usePots, WAITING, type Run } from "./mysql-pots.js";
 
+/** A promise, and what resolves it. */
+function promised(): { readonly promise: Promise<void>; resolve(): void } {
+  let resolve!: () => void;
+  const promise = new Promise<void>((done) => (resolve = done));
+  return { promise, resolve: () => resolve() };
+}
+
 describeOn(mariadbProgram, "a transaction of the MySQL fence that was ended inside the work", () => {
   const rig = usePots();
   const { pots, deadlock, query, native, checkPool } = rig;
@@ -132,6 +139,65 @@ describeOn(mariadbProgram, "a transaction of the MySQL fence that was ended insi
     await own.commit();
     expect(await pots(16, 17)).toEqual(["-", "mine"]);
     own.release();
+  });
+
+  it("within: leaves savepoints that were set inside the work, as far as answers have flags", async () => {
+    const handle = await rig.fence.arm(bearer(5), "a");
+    const own = await rig.pool.getConnection();
+    await own.beginTransaction();
+    await rig.fence.within(own, handle, async () => {
+      await own.query("UPDATE pot SET v = 'kept' WHERE id = 16");
+      await own.query("SAVEPOINT mine");
+      await own.query("UPDATE pot SET v = 'gone' WHERE id = 17");
+    });
+    await own.query("ROLLBACK TO mine");
+    await own.commit();
+    expect(await pots(16, 17)).toEqual(["kept", "-"]);
+    own.release();
+  });
+
+  const UNFLAGGED = ["rows alone", "autocommit off"];
+  it.each(UNFLAGGED)("within: two cross on one connection, with %s", async (how) => {
+    const handles = [await rig.fence.arm(bearer(5), "a"), await rig.fence.arm(bearer(5), "b")];
+    const own = await rig.pool.getConnection();
+    const run = async (text: string, values: unknown[]): Promise<unknown> => {
+      const [rows] = await own.query(text, values);
+      return Array.isArray(rows) ? rows : [];
+    };
+    const tx = how === "rows alone" ? run : own;
+    type Ends = PromiseSettledResult<unknown>[];
+    const crossed = async (work: () => Promise<unknown>): Promise<Ends> => {
+      const first = promised();
+      const second = promised();
+      const begun = promised();
+      const one = rig.fence.within(tx, handles[0]!, async () => {
+        begun.resolve();
+        await first.promise;
+      });
+      await begun.promise;
+      const two = rig.fence.within(tx, handles[1]!, async () => {
+        first.resolve();
+        await second.promise;
+      });
+      await Promise.allSettled([one]);
+      await work();
+      second.resolve();
+      return await Promise.allSettled([one, two]);
+    };
+    if (how === "autocommit off") await own.query("SET autocommit = 0");
+    await own.beginTransaction();
+    const ok = await crossed(() => own.query("UPDATE pot SET v = 'mine' WHERE id = 17"));
+    expect(ok.map(({ status }) => status)).toEqual(["fulfilled", "fulfilled"]);
+    await own.commit();
+    await own.beginTransaction();
+    const ended = await crossed(() => own.query("COMMIT"));
+    expect(ended).toMatchObject([
+      { status: "fulfilled" },
+      { status: "rejected", reason: { family: "unknown" } },
+    ]);
+    await own.query("SET autocommit = 1");
+    expect(await pots(17)).toEqual(["mine"]);
+    own.destroy();
   });
 
   it("held check: commits nothing after a deadlock", async () => {

@@ -78,6 +78,51 @@ onStores(
       await ending;
     });
 
+    it("is asked for one after the other, through a function that answers rows alone", async () => {
+      const spot = await store.fresh();
+      const [c, second]: any[] = [await spot.open(claims), await spot.open(claims)];
+      const { tx, deadlock } = await crossing(spot);
+      const run = async (text: string, values: unknown[]): Promise<unknown> => {
+        const [rows] = await tx.query(text, values);
+        return { rows: Array.isArray(rows) ? rows : [] };
+      };
+      await expect(c.within(run).claim("a", "me")).rejects.toThrow(/a connection in a transaction/);
+      await tx.query("START TRANSACTION");
+      const within = c.within(run);
+      await Promise.all([
+        within.claim("a", "me"),
+        within.claim("b", "me"),
+        second.within(run).claim("c", "me"),
+      ]);
+      await deadlock();
+      const late = await Promise.allSettled([within.claim("a", "me"), within.claim("b", "me")]);
+      for (const one of late) {
+        expect(one).toMatchObject({ reason: { message: expect.stringMatching(/has ended/) } });
+      }
+      for (const name of ["a", "b", "c"]) expect(await c.inspect(name)).toBeNull();
+    });
+
+    it("is sent where a library cannot say whether it is in one, and says so in its own way", async () => {
+      const spot = await store.fresh();
+      const c: any = await spot.open(claims);
+      const { tx } = await crossing(spot);
+      const sent: string[] = [];
+      const run = async (text: string, values: unknown[]): Promise<unknown> => {
+        sent.push(text);
+        if (/^(SAVEPOINT|RELEASE)/.test(text)) {
+          // What MySQL says of a statement that it does not prepare, as Prisma tells it.
+          throw Object.assign(new Error("raw query failed"), { meta: { code: "1295" } });
+        }
+        const [rows] = await tx.execute(text, values as never[]);
+        return Array.isArray(rows) ? rows : [];
+      };
+      await tx.query("START TRANSACTION");
+      await c.within(run).claim("a", "me");
+      await tx.query("COMMIT");
+      expect(await c.inspect("a")).not.toBeNull();
+      expect(sent.filter((text) => text.startsWith("SAVEPOINT"))).toHaveLength(1);
+    });
+
     it("goes on behind a savepoint that the caller went back to", async () => {
       const spot = await store.fresh();
       const c: any = await spot.open(claims);

@@ -60,7 +60,9 @@ export interface MysqlFence<S extends OnStale = "reject"> extends Fence<SqlTx, S
    *
    * Not promised: that the caller's transaction ends before the lease does, nor that a refusal
    * ends it: do not commit then. Nor that what `work` sends after a deadlock that it caught is
-   * undone: autocommit is yours. It is told.
+   * undone: autocommit is yours. It is told, but for a transaction that was then begun anew, and
+   * for a function through which no savepoint can be set. Through one that answers rows alone,
+   * savepoints that `work` sets are gone behind it; give one function for one transaction.
    *
    * @throws What a write of the handle throws, and what `work` throws; `onStale` does not apply.
    * @throws OutcomeUnknownError when the transaction was ended inside `work`.
@@ -175,6 +177,7 @@ export function createMysqlFence<S extends OnStale = "reject">(
         if (verdict.accepted) throw error;
         throw refuse({ store, runtime: parts.runtime, onStale: "reject" }, request, verdict);
       } finally {
+        watch.forget();
         await runSql(`CALL ${marks.schema}${PROCEDURES.done}(UNHEX(?))`, [toHex(resource)]);
         await runSql(reset, []);
       }

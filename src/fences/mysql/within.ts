@@ -1,5 +1,6 @@
 /** The fence inside a transaction that the caller has begun. */
 import { ArgumentTypeError, OutcomeUnknownError } from "../../core/errors.js";
+import { watch } from "../../dialects/mysql-callers.js";
 
 /** Runs one statement in the caller's transaction. Each `?` stands for the next value. */
 export type RunSql = (text: string, values: unknown[]) => PromiseLike<unknown>;
@@ -27,52 +28,30 @@ export function runnerOf(transaction: CallersTransaction): RunSql {
   );
 }
 
-/** RELEASE: "SAVEPOINT … does not exist". */
-const NO_SUCH_SAVEPOINT = 1305;
-/** A query builder sends only what can be prepared, and this cannot, on MySQL: it does not tell. */
-const NOT_PREPARED = 1295;
-
-let count = 0;
-
-/** A savepoint that ends with the caller's transaction, or with one that was set before it. */
+/** The caller's transaction, which the work may end. */
 export interface Watch {
   /**
    * To be called behind the work.
    *
-   * @throws OutcomeUnknownError when it is not the transaction any more in which the work began:
-   *   autocommit is the caller's, so what the work sent after that is committed by itself.
+   * @throws OutcomeUnknownError when it does not go on: autocommit is the caller's, so what the
+   *   work sent after its end is committed by itself.
    */
   end(cause?: unknown): Promise<void>;
+  /** To be called in the end, also where the work was never run. */
+  forget(): void;
 }
 
 /** @throws TypeError outside a transaction, where the mark's lock would end with the statement. */
-export async function watchTransaction(run: RunSql, given: unknown): Promise<Watch> {
-  const savepoint = `tenure_fence_${(count += 1)}`;
-  const release = async (): Promise<boolean> => {
-    try {
-      await run(`RELEASE SAVEPOINT ${savepoint}`, []);
-      return true;
-    } catch (error) {
-      if (!hasNumber(error, NO_SUCH_SAVEPOINT)) throw error;
-      return false;
-    }
-  };
-  try {
-    await run(`SAVEPOINT ${savepoint}`, []);
-  } catch (error) {
-    if (hasNumber(error, NOT_PREPARED)) return { end: async () => undefined };
-    throw error;
-  }
-  // It ended with the statement that made it.
-  if (!(await release())) {
+export async function watchTransaction(run: RunSql, given: CallersTransaction): Promise<Watch> {
+  const watched = await watch(run, given);
+  if (watched === null) {
     throw new ArgumentTypeError("transaction", given, "in a transaction: BEGIN first");
   }
-  await run(`SAVEPOINT ${savepoint}`, []);
   return {
     async end(cause) {
       let goesOn: boolean;
       try {
-        goesOn = await release();
+        goesOn = await watched.goesOn();
       } catch (error) {
         // What the work failed with says more.
         throw cause ?? error;
@@ -84,17 +63,12 @@ export async function watchTransaction(run: RunSql, given: unknown): Promise<Wat
         { backend: "mysql", ...(cause === undefined ? {} : { cause }) },
       );
     },
+    forget: () => watched.forget(),
   };
 }
 
 interface ServersError extends Error {
   readonly sqlState?: unknown;
-  readonly errno?: unknown;
-}
-
-function hasNumber(error: unknown, number: number): boolean {
-  if (!(error instanceof Error)) return false;
-  return (error as ServersError).errno === number || hasNumber(error.cause, number);
 }
 
 /** Whether an error has a SQLSTATE; errors of query builders carry the server's inside. */
