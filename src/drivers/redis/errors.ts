@@ -139,7 +139,8 @@ function wasNeverSent(error: unknown): boolean {
   return UNSENT_CLASSES.includes(className(error)) || UNSENT_TEXTS.test(error.message);
 }
 
-const className = (error: unknown): string => (error as object).constructor.name;
+/** By which an error of a library is known that is not loaded here. */
+export const className = (error: unknown): string => (error as object).constructor.name;
 
 /** ioredis hangs the command on the error, and the command may be AUTH with the password. */
 function showsCredentials(error: unknown): boolean {

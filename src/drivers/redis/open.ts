@@ -4,7 +4,7 @@ import { redisChannels } from "./channels.js";
 import { knownRedis, type KnownRedis, type RedisClient } from "./client.js";
 import { redisCommands, type RedisCommands } from "./commands.js";
 import type { RedisChannels } from "./contract.js";
-import { explainConnecting } from "./errors.js";
+import { className, explainConnecting } from "./errors.js";
 import { MissingLibraryError } from "../missing-library.js";
 
 /** Which client library. */
@@ -31,7 +31,7 @@ export interface RedisConnection {
 export interface OpenRedisOptions {
   /** Default: the first of `redis`, `ioredis` and `iovalkey` that is installed. */
   readonly library?: RedisLibrary;
-  /** Longest that the caller waits for a connection. Default 5 s. */
+  /** Longest that the caller waits for a connection. Default 5 s. A try ends after 10 s, too. */
   readonly withinMs?: number;
 }
 
@@ -42,9 +42,13 @@ const CONNECT_WITHIN_MS = 5_000;
 /** Each try, and the loading of the library, ends before its caller gives up, who learns why. */
 const OF_PATIENCE = 0.8;
 const SHORTEST_TRY_MS = 500;
+/** The libraries have one limit for the first try and all later ones, which nobody waits for. */
+const LONGEST_TRY_MS = 10_000;
 /** A connection that brings nothing for so long is given up, although nobody has closed it. */
 const SILENT_MS = 10_000;
-const PING_EVERY_MS = 4_000;
+/** Two pings, and one that is late, before silence is taken for an end. */
+const PINGS_OF_SILENCE = 0.4;
+const PING_EVERY_MS = PINGS_OF_SILENCE * SILENT_MS;
 const LONGEST_PAUSE_MS = 1_000;
 
 /** Grows with the number of failures; the library adds no jitter of its own to it. */
@@ -75,7 +79,8 @@ export async function openRedis(
 ): Promise<RedisConnection> {
   const { protocol } = checkUrl(url);
   const { library: chosen, withinMs = CONNECT_WITHIN_MS } = options;
-  const connectTimeout = Math.max(SHORTEST_TRY_MS, Math.round(OF_PATIENCE * withinMs));
+  const tryMs = Math.min(LONGEST_TRY_MS, Math.round(OF_PATIENCE * withinMs));
+  const connectTimeout = Math.max(SHORTEST_TRY_MS, tryMs);
   for (const library of chosen === undefined ? LIBRARIES : [chosen]) {
     const make = await load(library, connectTimeout);
     if (make !== undefined) return connection(knownRedis(make(url)), protocol === "rediss:");
@@ -171,11 +176,16 @@ async function load(
   }
 }
 
+type Strategy = (failures: number, cause: unknown) => number | false | Error;
+
 /** Settings that a client was made with, as far as they are looked at here. */
 interface Settings {
-  readonly pingInterval?: number;
-  readonly socket?: object;
-  readonly socketTimeout?: number;
+  readonly pingInterval?: number | undefined;
+  readonly socket?: {
+    readonly socketTimeout?: number | undefined;
+    readonly reconnectStrategy?: Strategy | number | false | undefined;
+  };
+  readonly socketTimeout?: number | undefined;
   readonly redisOptions?: Settings;
 }
 
@@ -211,10 +221,34 @@ function settingsOf(client: object, field: "options" | "_options"): Settings {
   return (client as { readonly [field in typeof field]?: Settings })[field] ?? {};
 }
 
-/** A silent connection is given up also where the caller says nothing of it. */
-function nodeRedisSettings({ pingInterval = PING_EVERY_MS, socket }: Settings = {}): object {
-  const patient = { socketTimeout: SILENT_MS, ...socket };
-  return { disableOfflineQueue: true, pingInterval, socket: patient };
+/**
+ * A silent connection is given up also where the caller says nothing of it. The library means one
+ * that is idle, so it is asked often enough; and by itself the library does not connect again after
+ * its own time-out.
+ */
+function nodeRedisSettings({ pingInterval, socket = {} }: Settings = {}): object {
+  const { socketTimeout = SILENT_MS, reconnectStrategy = pauseMs } = socket;
+  const isOurs = socket.socketTimeout === undefined;
+  return {
+    disableOfflineQueue: true,
+    pingInterval:
+      socketTimeout > 0
+        ? Math.min(pingInterval || PING_EVERY_MS, PINGS_OF_SILENCE * socketTimeout)
+        : (pingInterval ?? PING_EVERY_MS),
+    socket: {
+      ...socket,
+      socketTimeout,
+      reconnectStrategy: isOurs ? afterSilence(reconnectStrategy) : reconnectStrategy,
+    },
+  };
+}
+
+/** A caller's strategy, which knows nothing of a time-out that is not the caller's. */
+function afterSilence(strategy: Strategy | number | false): Strategy {
+  return (failures, cause) => {
+    if (className(cause) === "SocketTimeoutError") return pauseMs(failures);
+    return typeof strategy === "function" ? strategy(failures, cause) : strategy;
+  };
 }
 
 function ioRedisSettings({ socketTimeout = SILENT_MS }: Settings = {}): object {

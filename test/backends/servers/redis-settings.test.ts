@@ -1,7 +1,7 @@
 /** What of a caller's client its duplicates keep, and what they have beside. */
 import { Cluster as IoCluster, Redis as IoRedis } from "ioredis";
 import { Cluster as IoValkeyCluster, Redis as IoValkey } from "iovalkey";
-import { createClient, createCluster } from "redis";
+import { createClient, createCluster, SocketTimeoutError } from "redis";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import type { RedisClient } from "../../../src/drivers/redis/client.js";
 import { openBesideRedis } from "../../../src/drivers/redis/open.js";
@@ -59,6 +59,10 @@ describe("a connection beside a caller's client of Redis", () => {
     return (duplicate.mock.results[0]!.value as { options: Record<string, unknown> }).options;
   }
 
+  type Strategy = (failures: number, cause: Error) => unknown;
+  const strategyIn = (settings: Record<string, unknown>): Strategy =>
+    (settings["socket"] as { readonly reconnectStrategy: Strategy }).reconnectStrategy;
+
   it.each([
     { library: "ioredis", make: (settings: object) => new IoRedis(settings) },
     { library: "iovalkey", make: (settings: object) => new IoValkey(settings) },
@@ -80,5 +84,39 @@ describe("a connection beside a caller's client of Redis", () => {
       pingInterval: 9,
       socket: { port: 1, socketTimeout: 60_000 },
     });
+    const unsaid = { socketTimeout: undefined, reconnectStrategy: undefined };
+    const { socket } = settingsBeside(createClient({ url, socket: unsaid as object }));
+    expect(socket).toMatchObject({ socketTimeout: 10_000 });
+    expect(strategyIn({ socket })(3, new Error("reset"))).toBe(200);
+  });
+
+  it.each([
+    { said: { pingInterval: 60_000 }, pingInterval: 4_000 },
+    { said: { pingInterval: 0 }, pingInterval: 4_000 },
+    { said: { pingInterval: undefined }, pingInterval: 4_000 },
+    { said: { pingInterval: 1_000 }, pingInterval: 1_000 },
+    { said: { socket: { socketTimeout: 2_000 } }, pingInterval: 800 },
+    { said: { pingInterval: 0, socket: { socketTimeout: 0 } }, pingInterval: 0 },
+  ])("is asked before it counts as silent (node-redis, $said)", ({ said, pingInterval }) => {
+    const client = createClient({ url: "redis://127.0.0.1:1", ...(said as object) });
+    expect(settingsBeside(client)).toMatchObject({ pingInterval });
+  });
+
+  it.each([
+    { title: "none", own: undefined, after: 100 },
+    { title: "a pause", own: 7, after: 7 },
+    { title: "never", own: false as const, after: false },
+    { title: "one that stops", own: () => new Error("stop"), after: new Error("stop") },
+  ])("connects again after a silence, whatever the strategy: $title", ({ own, after }) => {
+    const [url, silent] = ["redis://127.0.0.1:1", new SocketTimeoutError(10_000)];
+    const socket = own === undefined ? {} : { reconnectStrategy: own };
+    const strategy = strategyIn(settingsBeside(createClient({ url, socket })));
+    expect(strategy(2, silent)).toBe(100);
+    // What else ends a connection is for the caller to decide.
+    expect(strategy(2, new Error("reset"))).toEqual(after);
+    // And so is a time-out of the caller's.
+    if (own === undefined) return;
+    const patient = createClient({ url, socket: { ...socket, socketTimeout: 60_000 } });
+    expect(settingsBeside(patient)).toMatchObject({ socket: { reconnectStrategy: own } });
   });
 });
