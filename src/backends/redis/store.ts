@@ -2,7 +2,7 @@
 import type { AcquireRequest, Call, Grant, Held, Renewed } from "../../core/backend.js";
 import { OutcomeUnknownError, UnavailableError, type TenureError } from "../../core/errors.js";
 import { Batch } from "./batch.js";
-import type { Commands, Connection } from "./client.js";
+import type { Channels, Commands, Connection } from "./client.js";
 import { Epochs } from "./epochs.js";
 import { Keys } from "./keys.js";
 import { Leases } from "./leases.js";
@@ -65,7 +65,7 @@ export class Store {
       commands,
       renewals: renewals.commands,
       channels: async () => (await this.#connection("channels")).channels,
-      dropChannels: () => this.#drop("channels"),
+      dropChannels: (channels) => this.#drop(channels),
       keys,
       line,
       epochs,
@@ -282,10 +282,12 @@ export class Store {
     return opening;
   }
 
-  #drop(purpose: "channels" | "replicas"): void {
-    const opening = this.#extra.get(purpose);
-    this.#extra.delete(purpose);
-    opening?.then((connection) => this.#end(connection)).catch(() => undefined);
+  #drop(seen: Channels): void {
+    const connection = [...this.#connections].find(({ channels }) => channels === seen);
+    // Ended already: the one that was opened in its place stays.
+    if (connection === undefined) return;
+    this.#extra.delete("channels");
+    this.#end(connection);
   }
 
   #end(connection: Connection): void {
@@ -298,8 +300,12 @@ export class Store {
     this.#connections.add(connection);
     if (this.#closed) connection.close();
     try {
-      await connection.connected;
-      return connection;
+      const { timers } = this.#options.runtime;
+      const isThere = connection.connected.then(() => true);
+      // A caller's settings may know no bound, and all who need it wait for the same one.
+      if ((await within(timers, this.#withinMs, isThere)) !== undefined) return connection;
+      const text = `a further connection to Redis was not there within ${this.#withinMs} ms`;
+      throw new UnavailableError(text, { backend: "redis" });
     } catch (error) {
       // It would go on trying, and stay beside the one that is opened in its place.
       this.#end(connection);

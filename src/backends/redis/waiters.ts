@@ -30,6 +30,12 @@ interface Waiter {
   hear: ((outcome: Grant | "gone") => void) | undefined;
 }
 
+/** A channel that is listened to, or will be. */
+interface Listening {
+  readonly opened: Promise<Channels>;
+  readonly subscribed: Promise<void>;
+}
+
 /** What a ticket says of its waiter. */
 type Standing = "waiting" | "gone" | Grant;
 
@@ -39,8 +45,8 @@ export interface WaiterParts {
   /** The connection that renewals and signs of life have for themselves. */
   readonly renewals: Commands;
   readonly channels: () => Promise<Channels>;
-  /** Ends the connection of those channels: the next who asks for them gets another one. */
-  readonly dropChannels: () => void;
+  /** Ends the connection of these channels: the next who asks for channels gets others. */
+  readonly dropChannels: (channels: Channels) => void;
   readonly keys: Keys;
   readonly line: LineScripts;
   readonly epochs: Epochs;
@@ -58,7 +64,7 @@ export class Waiters {
   readonly #timers = new Map<string, Timer>();
   /** Offers that were told here and not confirmed, each with the look at its end. */
   readonly #offers = new Map<string, { readonly grant: Grant; readonly timer: Timer }>();
-  readonly #listening = new Map<string, Promise<void>>();
+  readonly #listening = new Map<string, Listening>();
   #closed = false;
 
   constructor(parts: WaiterParts) {
@@ -274,30 +280,35 @@ export class Waiters {
    * before it until the system gives it up, a quarter of an hour later. So the next waiter gets
    * another one. On a cluster it is perhaps one node that does not answer: its waiters find their
    * turns by their touches, and others go on to be told.
+   *
+   * Opening it does not count: over a slow link that takes several round trips, and each waiter
+   * would begin anew. And of two waiters before a dead one the second finds it replaced already: it
+   * gives up what it has seen, and not the connection in its place.
    */
   async #listen(channel: string, call: Call): Promise<void> {
     const { commands, dropChannels, runtime } = this.#parts;
-    const listening = this.#subscribed(channel).then(() => "listening" as const);
+    const listening = this.#subscribed(channel);
+    const channels = await listening.opened;
+    const subscribed = listening.subscribed.then(() => "subscribed" as const);
     const limitMs = call.timeoutMs * STRAGGLER_SHARE;
-    if ((await within(runtime.timers, limitMs, listening)) !== undefined) return;
+    if ((await within(runtime.timers, limitMs, subscribed)) !== undefined) return;
     if (commands.isCluster) return;
-    if (this.#listening.delete(channel)) dropChannels();
+    if (this.#listening.get(channel) === listening) this.#listening.delete(channel);
+    dropChannels(channels);
     const text = "the connection for messages of Redis did not answer, and was given up";
     throw new UnavailableError(text, { backend: "redis" });
   }
 
-  #subscribed(channel: string): Promise<void> {
-    let listening = this.#listening.get(channel);
-    if (listening === undefined) {
-      listening = this.#parts
-        .channels()
-        .then((channels) => channels.subscribe(channel, this.#hear));
-      const mine = listening;
-      this.#listening.set(channel, mine);
-      mine.catch(() => {
-        if (this.#listening.get(channel) === mine) this.#listening.delete(channel);
-      });
-    }
+  #subscribed(channel: string): Listening {
+    const known = this.#listening.get(channel);
+    if (known !== undefined) return known;
+    const opened = this.#parts.channels();
+    const subscribed = opened.then((channels) => channels.subscribe(channel, this.#hear));
+    const listening: Listening = { opened, subscribed };
+    this.#listening.set(channel, listening);
+    subscribed.catch(() => {
+      if (this.#listening.get(channel) === listening) this.#listening.delete(channel);
+    });
     return listening;
   }
 
