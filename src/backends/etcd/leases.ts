@@ -90,7 +90,7 @@ export class Leases {
     };
     try {
       const answer = await this.#store.change(txn, "acquire a lease", call, lock);
-      if (answer === "no-lease") throw sessionOver(lock);
+      if (answer.isSessionOver) throw sessionOver(lock);
       settled(answer.isLoose);
       return answer;
     } catch (error) {
@@ -111,7 +111,7 @@ export class Leases {
     const value = this.valueOf(request, session, "held");
     const txn = { compare: [isCreatedIn(key, token)], success: [put(key, value, session)] };
     const answer = await this.#store.change(txn, "acquire a lease", call, name);
-    if (answer === "no-lease") throw sessionOver(name);
+    if (answer.isSessionOver) throw sessionOver(name);
     return answer.succeeded;
   }
 
@@ -163,7 +163,7 @@ export class Leases {
     const txn = { compare: [isCreatedIn(key, grant.token)], success: [put(key, value, session)] };
     const answer = await this.#store.change(txn, "confirm an offer", call, grant.name, true);
     this.#offered.delete(key);
-    if (answer === "no-lease") return { lost: "absent" };
+    if (answer.isSessionOver) return { lost: "absent" };
     return answer.succeeded ? "renewed" : this.#lost(grant, call);
   }
 
@@ -191,9 +191,8 @@ export class Leases {
     };
     const answer = await this.#store.change(txn, "release a lease", call, name);
     attempts.end(holder);
-    // The session of the attempt is gone, and its record with it.
-    if (answer === "no-lease") return "not-held";
     if (answer.succeeded) return "released";
+    // So, too, where the session of the attempt is gone, and its record with it.
     return answer.isLoose && token !== undefined ? "unknown" : "not-held";
   }
 
@@ -203,11 +202,11 @@ export class Leases {
     const { key } = first.record;
     const txn = { compare: [isCreatedIn(key, token)], success: [remove(key)] };
     const answer = await this.#store.change(txn, "break a lease", call, name);
-    if (answer !== "no-lease" && !answer.succeeded && answer.isLoose) {
+    if (!answer.succeeded && answer.isLoose) {
       const text = `the lease of ${JSON.stringify(name)} is gone, and may have been broken by this`;
       throw new OutcomeUnknownError(text, { backend: "etcd", lock: name });
     }
-    return answer !== "no-lease" && answer.succeeded;
+    return answer.succeeded;
   }
 
   async inspect(name: string, { timeoutMs }: Call): Promise<Held | null> {

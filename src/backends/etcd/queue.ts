@@ -132,7 +132,7 @@ export class Queue {
     const compare = [isCreatedIn(own.key, BigInt(own.create_revision))];
     const success = [put(own.key, own.value ?? "", session)];
     const answer = await this.#store.change({ compare, success }, "queue anew", call, name);
-    if (answer === "no-lease") throw sessionOver(name);
+    if (answer.isSessionOver) throw sessionOver(name);
   }
 }
 

@@ -101,17 +101,17 @@ export const newest = (keys: KeyRange, limit: number, until?: bigint): Operation
     ...(until === undefined ? {} : { max_create_revision: String(until) }),
   });
 
-/** Reads the answer to a transaction. */
+/** Reads the answer to a transaction; what has no answer, because it was refused, did nothing. */
 export function txnResult(body: object): TxnResult {
   const { header, succeeded, responses } = body as {
-    readonly header: { readonly revision?: string; readonly raft_term?: string };
+    readonly header?: { readonly revision?: string; readonly raft_term?: string };
     readonly succeeded?: boolean;
     readonly responses?: readonly { readonly response_range?: Partial<RawFound> }[];
   };
   return {
     succeeded: succeeded === true,
-    revision: header.revision ?? "0",
-    term: header.raft_term ?? "0",
+    revision: header?.revision ?? "0",
+    term: header?.raft_term ?? "0",
     found: (responses ?? []).flatMap(({ response_range }) =>
       response_range === undefined
         ? []

@@ -20,8 +20,13 @@ import {
 /** Operations of one transaction, by default of the server: `--max-txn-ops`. */
 export const MOST_OPERATIONS = 128;
 
-/** A transaction's answer, and whether a copy of it may still be carried out. */
-export type Answered = TxnResult & { readonly isLoose: boolean };
+/** A transaction's answer. */
+export interface Answered extends TxnResult {
+  /** Whether a copy of it may have been carried out, or may still be. */
+  readonly isLoose: boolean;
+  /** Whether a lease in it was gone: then this copy did nothing. */
+  readonly isSessionOver: boolean;
+}
 
 /** One store, seen by one process. */
 export class Store {
@@ -40,17 +45,17 @@ export class Store {
     this.offers = new Offers(runtime.clock);
   }
 
-  /** A transaction; `no-lease` when a lease in it is gone, and nothing was done. */
+  /** A transaction. */
   async change(
     txn: Txn,
     during: string,
     { timeoutMs }: Pick<Call, "timeoutMs">,
     lock: string,
     isUrgent = false,
-  ): Promise<Answered | "no-lease"> {
+  ): Promise<Answered> {
     const options = { during, lock, timeoutMs, isUrgent };
     const { body, refused, isLoose } = await this.gateway.ask("kv/txn", txn, options);
-    return refused === undefined ? { ...txnResult(body), isLoose } : "no-lease";
+    return { ...txnResult(body), isLoose, isSessionOver: refused !== undefined };
   }
 
   /** Reads; any number of operations, a transaction for as many as one may have. */

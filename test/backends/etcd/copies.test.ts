@@ -112,6 +112,33 @@ describeOn(etcdProgram, "requests to etcd that are lost, late, or carried out tw
     expect(await lease.release()).toBe("released");
   });
 
+  it.each([
+    { isLoose: true, told: "unknown" },
+    { isLoose: false, told: "not-held" },
+  ] as const)(
+    "a release whose session is gone is $told, with an earlier copy of it: $isLoose",
+    async ({ isLoose, told }) => {
+      const acquiring = copying(true);
+      const own: { id?: string } = {};
+      const backend = await backendOn(server.url, {
+        ask: async (path, body, about, onward) => {
+          if (about.during !== "release a lease") {
+            return acquiring.ask(path, body, about, onward);
+          }
+          if (isLoose) await onward();
+          await backend.sessions!.close(own.id!, call);
+          const reply = await onward();
+          expect(reply).toMatchObject({ refused: "no-lease", isLoose: false });
+          return { ...reply, isLoose };
+        },
+      });
+      own.id = await session(backend);
+      const answer = await backend.acquire(request(name, own.id), call);
+      if (!("grant" in answer)) throw new Error("a free name was refused");
+      expect(await backend.release([answer.grant], call)).toEqual([told]);
+    },
+  );
+
   it("a break that was carried out twice is unknown", async () => {
     const { hosts, first } = await twoWays();
     const tenure = await tenureOn(hosts);
