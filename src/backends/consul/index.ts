@@ -54,7 +54,7 @@ export function consulBackend(options: ConsulBackendOptions): ConsulBackend {
   const { client, runtime } = options;
   const keys = new Keys(prefix);
   const leases = new Leases(client, keys);
-  const watches = new Watches(client, keys, runtime.timers);
+  const watches = new Watches(client, keys, runtime);
   let state: { readonly storeId: string; readonly servers: number } | undefined;
   let isClosed = false;
 

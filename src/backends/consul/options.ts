@@ -25,7 +25,7 @@ export interface ConsulSettings {
 /** Settings of `consulBackend`. */
 export interface ConsulBackendOptions extends ConsulSettings {
   readonly client: Client;
-  readonly runtime: Pick<Runtime, "timers" | "random">;
+  readonly runtime: Pick<Runtime, "clock" | "timers" | "random">;
 }
 
 /** Checked settings, milliseconds. */

@@ -16,7 +16,7 @@ import type { Keys } from "./keys.js";
 const WAIT_MS = 50_000;
 const SILENT_MS = 60_000;
 const LOOK_EVERY_MS = 1_000;
-/** Answers in a row that may show nothing new. */
+/** Answers in a row that may come at once and show nothing new. */
 const MOST_IDLE = 3;
 
 interface Seen {
@@ -28,13 +28,13 @@ interface Seen {
 export class Watches {
   readonly #client: Client;
   readonly #keys: Keys;
-  readonly #timers: Runtime["timers"];
+  readonly #runtime: Pick<Runtime, "clock" | "timers">;
   readonly #running = new Set<AbortController>();
 
-  constructor(client: Client, keys: Keys, timers: Runtime["timers"]) {
+  constructor(client: Client, keys: Keys, runtime: Pick<Runtime, "clock" | "timers">) {
     this.#client = client;
     this.#keys = keys;
-    this.#timers = timers;
+    this.#runtime = runtime;
   }
 
   async subscribe(name: string, wake: () => void, call: Call): Promise<AsyncDisposable> {
@@ -66,16 +66,20 @@ export class Watches {
     signal: AbortSignal,
     during: string,
   ): Promise<void> {
+    const { clock } = this.#runtime;
     let seen = first;
     let idle = 0;
     while (!signal.aborted) {
       if (seen.entry?.session === undefined || idle >= MOST_IDLE) await this.#pause(signal);
       const since = seen.entry?.session === undefined ? undefined : seen.index;
       try {
+        const askedMs = clock.monotonicMs();
         const next = await this.#look(key, since, signal, during);
         const isFree = next.entry?.session === undefined;
         const isNew = next.entry?.index !== seen.entry?.index;
-        idle = isNew ? 0 : idle + 1;
+        // One that the agent has held shows as little, and is what a quiet name looks like.
+        const wasHeld = clock.monotonicMs() - askedMs >= LOOK_EVERY_MS;
+        idle = isNew || wasHeld ? 0 : idle + 1;
         if (!signal.aborted && (isFree || isNew)) wake();
         seen = next;
       } catch {
@@ -111,7 +115,7 @@ export class Watches {
         signal.removeEventListener("abort", end);
         resolve();
       };
-      const timer = this.#timers.after(LOOK_EVERY_MS, end);
+      const timer = this.#runtime.timers.after(LOOK_EVERY_MS, end);
       signal.addEventListener("abort", end);
     });
   }

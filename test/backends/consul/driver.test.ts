@@ -95,7 +95,7 @@ describe("watches", () => {
       // When nothing is left, as an agent does whose key does not change.
       return answers.shift() ?? new Promise<never>(() => undefined);
     };
-    const watches = new Watches({ watch } as never, new Keys("tenure"), sim.runtime.timers);
+    const watches = new Watches({ watch } as never, new Keys("tenure"), sim.runtime);
     const call = { signal: new AbortController().signal, timeoutMs: 1_000 };
     const subscription = await watches.subscribe("x", () => wakes++, call);
     await until("the free name", () => wakes === 2);
