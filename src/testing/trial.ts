@@ -13,7 +13,7 @@ export interface Front {
   readonly faulty: FaultyBackend<FencingToken | undefined>;
 }
 
-const ROOMY_TTL_MS = 2_000;
+const ROOMY_TTL_MS = 1_500;
 const OPEN_MS = 10_000;
 const CLOSE_MS = 15_000;
 
