@@ -7,6 +7,7 @@ import type { Purpose } from "./core/guarantee.js";
 import { checkName } from "./core/names.js";
 import { checkKnown, mergeInfo } from "./core/options.js";
 import type { Runtime } from "./core/runtime.js";
+import { closedFor, taking } from "./core/taken.js";
 import { Tenure } from "./core/tenure.js";
 import type { TenureOptions } from "./core/tenure.js";
 import type { FencingToken } from "./core/token.js";
@@ -107,8 +108,8 @@ const OPENERS: Readonly<Record<string, Opener>> = {
  * With `efficiency` such a store is accepted and `lease.token` may be undefined, which no fence
  * takes.
  *
- * A backend that is refused, or given with a wrong option, is closed; one whose store was not
- * ready may be given again.
+ * A backend that is refused, or given with a wrong option, is closed, unless another tenure serves
+ * it; one whose store was not ready may be given again.
  *
  * @throws TypeError for an unknown URL or option. GuaranteeError when the store promises less than
  *   is asked for. UnavailableError when it cannot be opened, or its client library is missing.
@@ -139,7 +140,7 @@ export async function connect(
 ): Promise<Tenure<FencingToken> | Tenure<undefined> | Tenure<FencingToken | undefined>> {
   if (typeof store !== "string") {
     checkBackend(store);
-    return closingUnlessTaken(store, async () => {
+    return taking(store, async () => {
       checkKnown(options, CONNECT_OPTIONS);
       return await Tenure.open(store, options.runtime ?? platform(), options);
     });
@@ -156,25 +157,7 @@ export async function connect(
   try {
     return await Tenure.open(backend, runtime, options);
   } catch (error) {
-    await backend.close();
-    throw error;
-  }
-}
-
-/**
- * A backend may have opened a file or a client when it was made, and who wrote it into the call has
- * nothing to close it by. It may be given once more where only its store was not ready.
- */
-async function closingUnlessTaken<R>(
-  backend: { close(): Promise<void> },
-  open: () => Promise<R>,
-): Promise<R> {
-  try {
-    return await open();
-  } catch (error) {
-    const { family } = (error ?? {}) as { readonly family?: unknown };
-    if (family === "caller" || family === "refused") await backend.close();
-    throw error;
+    return await closedFor(error, backend);
   }
 }
 

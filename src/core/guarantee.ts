@@ -50,23 +50,6 @@ export function checkGuarantee(
   return demands.purpose;
 }
 
-/**
- * The same of a backend that is open: what was found on opening may have weakened its manifest. It
- * is closed then, since the caller may have nothing left to close it by.
- */
-export async function checkOpened(
-  backend: Backend<FencingToken | undefined>,
-  purpose: unknown,
-  require: unknown,
-): Promise<void> {
-  try {
-    checkGuarantee(backend, purpose, require);
-  } catch (error) {
-    await backend.close();
-    throw error;
-  }
-}
-
 /** @throws GuaranteeError when tokens of this strength are less than what is demanded. */
 export function checkTokens(
   backend: string,

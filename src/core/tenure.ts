@@ -8,7 +8,7 @@ import type { DetachedLease } from "./detached.js";
 import type { Duration } from "./duration.js";
 import { ArgumentTypeError, GuaranteeError, UnavailableError } from "./errors.js";
 import type { EventSink } from "./events.js";
-import { checkBackend, checkGuarantee, checkOpened } from "./guarantee.js";
+import { checkBackend, checkGuarantee } from "./guarantee.js";
 import type { Purpose, Requirement } from "./guarantee.js";
 import { armTargets, checkTargets, runHeld } from "./hold.js";
 import type { ArmTargets, HoldOptions, Work } from "./hold.js";
@@ -26,6 +26,7 @@ import type { AcquireOptions, BreakOptions, LeaseOptions, LeaseTerms } from "./o
 import type { Runtime } from "./runtime.js";
 import { Stats } from "./stats.js";
 import type { NameStats } from "./stats.js";
+import { taking } from "./taken.js";
 import type { FencingToken } from "./token.js";
 import { Watches } from "./watching.js";
 
@@ -92,7 +93,8 @@ export class Tenure<T extends FencingToken | undefined = FencingToken> implement
     const tenure = new Tenure(backend, runtime, options, callTimeoutMs(options.timeout));
     if (backend.open !== undefined) {
       await tenure.#calls.run("open", undefined, (call) => backend.open!(call));
-      await checkOpened(backend, options.purpose, options.require);
+      // What was found on opening may have weakened its manifest.
+      await taking(backend, () => checkGuarantee(backend, options.purpose, options.require));
     }
     return tenure;
   }
