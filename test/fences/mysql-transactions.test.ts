@@ -305,6 +305,13 @@ describeOn(mariadbProgram, "transactions of the MySQL fence", () => {
     const elsewhere = fence.held({ ...lease, storeId: "another" }, (tx) => tx.query(add));
     await expect(elsewhere).rejects.toThrow(/own database keeps the leases of .*leaseSchema/);
     expect(await balance()).toBe(6);
+    // A user that may not read whose leases these are.
+    await server.addUser("worker", "SELECT, UPDATE, DELETE ON app.tenure_lease");
+    const workers = createPool({ uri: server.urlFor("worker", "secret", "app") });
+    const unread = mysqlFence(workers).held(lease, () => 1);
+    await expect(unread).rejects.toBeInstanceOf(LeaseLostError);
+    await expect(unread).rejects.toMatchObject({ cause: { errno: 1142 } });
+    await workers.end();
     await backend.close();
   });
 

@@ -113,6 +113,23 @@ describeOn(postgresProgram, "held check and set-up of the Postgres fence", () =>
       await expect(late).rejects.not.toThrow(/leaseSchema/);
     });
 
+    it("tells a role that may not read whose leases these are of the loss all the same", async () => {
+      const tenure = await connect(await postgresBackend(pool));
+      onTestFinished(() => tenure.close());
+      const lease = await tenure.acquire("here", { ttl: "60s" });
+      await server.query(`CREATE ROLE worker; GRANT USAGE ON SCHEMA tenure TO worker`);
+      await server.query("GRANT SELECT, UPDATE ON tenure.lease TO worker");
+      const workers = new Pool({ connectionString: server.url, options: "-c role=worker" });
+      onTestFinished(() => workers.end());
+      const fence = postgresFence(workers);
+      expect(await fence.held(lease, () => 1)).toBe(1);
+      await lease.release();
+      const { name, token, holder, storeId } = lease;
+      const late = fence.held({ name, token, holder, storeId }, () => 1);
+      await expect(late).rejects.toBeInstanceOf(LeaseLostError);
+      await expect(late).rejects.toMatchObject({ cause: { code: "42501" } });
+    });
+
     it("says where it looked for the leases when there are none", async () => {
       const fence = postgresFence(pool, { leaseSchema: "elsewhere" });
       const held = fence.held(bearer(5), (tx) => tx.query(add));

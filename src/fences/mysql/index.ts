@@ -197,9 +197,8 @@ export function createMysqlFence<S extends OnStale = "reject">(
               ? "the connection's own database"
               : `the database ${JSON.stringify(leaseSchema)}`;
           const looked = { place, storeIdSql: parts.storeIdSql(leaseSchema) };
-          throw await transactions.own(during, () =>
-            notHeld(transaction, { backend: BACKEND, lock: name, token, storeId, ...looked }),
-          );
+          const about = { backend: BACKEND, lock: name, token, storeId, ...looked } as const;
+          throw await notHeld(transaction, about);
         }
         return await runWork<Awaited<R>>(transaction, awaiting(work), BACKEND);
       });

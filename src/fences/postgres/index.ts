@@ -183,9 +183,8 @@ export function createPostgresFence<S extends OnStale = "reject">(
           place: `the schema ${JSON.stringify(leaseSchema)}`,
           storeIdSql: parts.storeIdSql(leaseSchema),
         };
-        throw await transactions.own(during, () =>
-          notHeld(transaction, { backend: BACKEND, lock: name, token, storeId, ...looked }),
-        );
+        const about = { backend: BACKEND, lock: name, token, storeId, ...looked } as const;
+        throw await notHeld(transaction, about);
       });
     },
 
