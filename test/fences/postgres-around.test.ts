@@ -214,9 +214,14 @@ describeOn(postgresProgram, "around the unskippable Postgres fence", () => {
       await bench.other.query(advisorySql(OWN));
       await bench.other.query(fenceSchemaSql(OWN));
       await bench.other.query("CREATE TABLE lease (x integer)");
+      // One pattern's tables are there, and the application's own under another's name.
+      await bench.other.query(tablesSql(CAS_TABLES, "postgres", { schema: "beside" }));
+      await bench.other.query("CREATE TABLE beside.reservation (id integer, held_until bigint)");
       const before = await bench.fence.audit();
       expect(before.uncovered.filter((name) => name.startsWith(OWN.schema))).toEqual([]);
       expect(before.uncovered).toContain(`app${bench.count - 1}.lease`);
+      const beside = before.uncovered.filter((name) => name.startsWith("beside."));
+      expect(beside).toEqual(["beside.reservation"]);
       expect(before.tables).toMatchObject([
         { table: "account", column: "owner", prefix: "", faults: [] },
       ]);

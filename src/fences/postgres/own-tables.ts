@@ -3,7 +3,8 @@
 interface OwnTables {
   /** A table, and a column of it, that tell them from tables of the same names. */
   readonly marker: readonly [table: string, column: string];
-  readonly tables: readonly string[];
+  /** Made together; or, where each may be missing and another's be there, with their columns. */
+  readonly tables: readonly string[] | Readonly<Record<string, string>>;
 }
 
 const OWN: readonly OwnTables[] = [
@@ -18,21 +19,39 @@ const OWN: readonly OwnTables[] = [
   },
   {
     marker: ["pattern", "store_id"],
-    tables: [
-      ...["pattern", "cas", "claim", "idempotency", "inbox", "outbox_message", "outbox_relay"],
-      ...["queue_counter", "queue_key", "queue_job", "reservation_item", "reservation"],
-      ...["schedule_name", "schedule_fire"],
-    ],
+    tables: {
+      pattern: "pattern,version,store_id",
+      cas: "name,version,value",
+      claim: "seq,name,state,owner,holder,token,lease_ms,lease_until,reason,body",
+      idempotency: "name,state,input_hash,result,expires",
+      inbox: "event,consumer,at_ms",
+      outbox_message:
+        "seq,id,message_key,topic,payload,state,written_ms,due_ms,ended_ms,tries,reason",
+      outbox_relay: "name,holder,token,until_ms",
+      queue_counter: "slot,token",
+      queue_key: "queue,job_key,ready_ms,until_ms,holder,worker,token,seq",
+      queue_job:
+        "seq,queue,job_key,id,payload,state,added_ms,due_ms,ended_ms,tries,token,reason",
+      reservation_item: "name,capacity,taken",
+      reservation: "item,holder,quantity,state,held_until",
+      schedule_name: "name,upto_ms,token",
+      schedule_fire:
+        "name,fire_ms,state,holder,worker,token,until_ms,tries,started_ms,ended_ms,reason",
+    },
   },
 ];
 
-const VALUES = OWN.flatMap(({ marker, tables }) =>
-  tables.map((table) => `(${[...marker, table].map((name) => `'${name}'`).join(", ")})`),
-).join(", ");
+const VALUES = OWN.flatMap(({ marker, tables }) => {
+  const columns = Array.isArray(tables)
+    ? tables.map((table: string) => [table, ""])
+    : Object.entries(tables);
+  return columns.map((row) => `(${[...marker, ...row].map((name) => `'${name}'`).join(", ")})`);
+}).join(", ");
 
 /** Condition on a table `c` of the schema `n`, as in the catalog: it is none of these. */
 export const IS_NOT_OWN: string = `NOT EXISTS (
-    SELECT FROM (VALUES ${VALUES}) AS own (marker, attribute, name)
+    SELECT FROM (VALUES ${VALUES}) AS own (marker, attribute, name, columns)
     JOIN pg_class AS m ON m.relname = own.marker AND m.relnamespace = n.oid
     JOIN pg_attribute AS a ON a.attrelid = m.oid AND a.attname = own.attribute
-    WHERE own.name = c.relname)`;
+    WHERE own.name = c.relname AND string_to_array(own.columns, ',') <@ ARRAY(
+      SELECT attname::text FROM pg_attribute WHERE attrelid = c.oid AND NOT attisdropped))`;
