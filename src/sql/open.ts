@@ -78,7 +78,7 @@ export async function openSqlStore<T extends SqlTarget>(
   const must = `a URL (${urls}), or a client of such a store`;
   const opened =
     typeof target === "string"
-      ? await openUrl(target, terms, must)
+      ? await openUrl(target, { ...terms, hasTables: plan !== null }, must)
       : await openClient(target, terms, must);
   try {
     const { migrate, runtime } = terms;
@@ -108,7 +108,12 @@ function checkOptions(options: SqlStoreOptions): Terms {
   return { schema, migrate, timeoutMs, runtime };
 }
 
-async function openUrl(url: string, terms: Terms, must: string): Promise<AnyStore> {
+interface UrlTerms extends Terms {
+  /** Whether tables of ours are needed there. */
+  readonly hasTables: boolean;
+}
+
+async function openUrl(url: string, terms: UrlTerms, must: string): Promise<AnyStore> {
   const scheme = /^[a-z]+(?=:)/i.exec(url)?.[0].toLowerCase();
   switch (scheme) {
     case "sqlite": {
@@ -124,7 +129,7 @@ async function openUrl(url: string, terms: Terms, must: string): Promise<AnyStor
       return overPostgres(await openPostgres(url), terms);
     case "mysql":
     case "mariadb":
-      return overMysql(await openMysql(url, terms.schema), terms);
+      return overMysql(await openMysql(url, terms.hasTables && terms.schema === undefined), terms);
     default:
       throw new ArgumentTypeError("target", scheme === undefined ? url : `${scheme}:…`, must);
   }

@@ -41,7 +41,7 @@ export async function mysql(
   const { runtime = platform(), ...settings } = options;
   const database =
     typeof urlOrPool === "string"
-      ? await openMysql(urlOrPool, settings.schema)
+      ? await openMysql(urlOrPool, settings.schema === undefined)
       : adoptMysql(urlOrPool);
   const faults = { explain: explainMysql, isContention, errorNumber, sqlState };
   return mysqlBackend({ ...settings, database, faults, prepare: prepareStore, runtime });

@@ -36,7 +36,9 @@ const TOO_MANY = "the server has too many connections";
 const STAYING: Readonly<Record<number, string>> = {
   1044: NO_PERMISSION,
   1045: "the server refused user and password",
-  1046: "no schema is chosen: name a database (mysql://HOST/DATABASE), or give schema",
+  1046:
+    "no schema is chosen: name a database (mysql://HOST/DATABASE), or one with each table; " +
+    "tables of Tenure's own are in the schema that is given as an option",
   1049: "the schema does not exist",
   1054: "a table of Tenure has other columns than this version knows",
   1064: "the server does not understand the statement",

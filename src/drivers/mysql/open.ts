@@ -18,13 +18,13 @@ const SETTINGS: readonly string[] = [
 /**
  * A database with a pool of our own, at a URL: `mysql://` or `mariadb://`.
  *
- * @param schema the one that is used whatever the URL says
- * @throws TypeError for another URL, and for one that names no database where no schema is given;
- *   it may carry a password, so only its scheme is repeated.
+ * @param needsDatabase whether the URL must name one: not where each table is named with its own
+ * @throws TypeError for another URL, and for one that names no database though it must; it may
+ *   carry a password, so only its scheme is repeated.
  * @throws UnavailableError when `mysql2` is not installed.
  */
-export async function openMysql(url: string, schema?: string): Promise<MysqlDatabase> {
-  const uri = checkUrl(url, schema);
+export async function openMysql(url: string, needsDatabase: boolean): Promise<MysqlDatabase> {
+  const uri = checkUrl(url, needsDatabase);
   const { createPool, createConnection } = await load();
   const settings = { uri, connectTimeout: CONNECT_WITHIN_MS, enableKeepAlive: true };
   const pool = createPool({ ...settings, connectionLimit: MAX_CONNECTIONS });
@@ -60,7 +60,7 @@ export function adoptMysql(pool: MysqlPool, option = "pool"): MysqlDatabase {
 }
 
 /** The URL as the library knows it. @throws TypeError that does not repeat the URL. */
-function checkUrl(url: unknown, schema: string | undefined): string {
+function checkUrl(url: unknown, needsDatabase: boolean): string {
   const must = "a URL such as mysql://user:password@host:3306/database";
   let parsed: URL;
   try {
@@ -71,7 +71,8 @@ function checkUrl(url: unknown, schema: string | undefined): string {
   if (!/^(mysql|mariadb):$/.test(parsed.protocol)) {
     throw new ArgumentTypeError("url", `${parsed.protocol}…`, must);
   }
-  if (/^\/?$/.test(parsed.pathname) && schema === undefined) {
+  // A database=… behind the ? is nothing to the library.
+  if (needsDatabase && /^\/?$/.test(parsed.pathname)) {
     const form = "mysql://HOST/DATABASE: no database is named, nor given as schema";
     throw new ArgumentTypeError("url", `${parsed.protocol}…`, form);
   }

@@ -1,12 +1,13 @@
 import { createPool } from "mysql2/promise";
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { mysql, schemaSql } from "../../../src/backends/mysql/open.js";
+import { claims } from "../../../src/claims/open.js";
 import { exitFor } from "../../../src/cli/failure.js";
 import { connect } from "../../../src/connect.js";
 import { GuaranteeError, UnavailableError } from "../../../src/core/errors.js";
 import type { TenureEvent } from "../../../src/core/events.js";
 import { platform } from "../../../src/platform/index.js";
-import { rows } from "../../../src/rows/open.js";
+import { lockRow, rows } from "../../../src/rows/open.js";
 import { describeOn } from "../../servers/find.js";
 import { mariadbProgram, startMariadb, type MariadbServer } from "../../servers/mariadb.js";
 import { startChild } from "./children.js";
@@ -61,7 +62,7 @@ describeOn(mariadbProgram, "setting up lease rows", () => {
 
   it("takes a URL without a database for wrong usage, and says the form, before it connects", async () => {
     for (const url of ["mysql://u:secret@127.0.0.1:1", "mariadb://u:secret@127.0.0.1:1/"]) {
-      for (const open of [connect, rows]) {
+      for (const open of [connect, (own: string) => claims(own)]) {
         const error = await open(url).catch((reason: unknown) => reason);
         expect(error).toBeInstanceOf(TypeError);
         expect(exitFor(error)).toBe(64);
@@ -71,6 +72,19 @@ describeOn(mariadbProgram, "setting up lease rows", () => {
       // A schema that is given will do: nothing listens there.
       await expect(openOn(url, { schema: "a" })).rejects.toBeInstanceOf(UnavailableError);
     }
+  });
+
+  it("takes a URL without a database where no table of Tenure's is needed", async () => {
+    await server.query("CREATE DATABASE named");
+    await server.query("CREATE TABLE named.pot (id INT PRIMARY KEY, v INT)");
+    await server.query("INSERT INTO named.pot VALUES (1, 7)");
+    const open = await rows(server.urlFor("root", "", ""));
+    onTestFinished(() => open.close());
+    const locked = await open.transaction((tx) => lockRow(tx, "named.pot", { id: 1 }));
+    expect(locked).toMatchObject({ row: { v: 7 } });
+    const unnamed = open.transaction((tx) => lockRow(tx, "pot", { id: 1 }));
+    await expect(unnamed).rejects.toThrow(/name a database .*or one with each table/);
+    await server.query("DROP DATABASE named");
   });
 
   it("makes procedures anew that a dump has left out, and keeps the store", async () => {
