@@ -257,7 +257,7 @@ function ioRedisSettings({ socketTimeout = SILENT_MS }: Settings = {}): object {
 
 interface Connectable {
   connect(): Promise<unknown>;
-  on(event: "error", tell: (error: unknown) => void): unknown;
+  on(event: "error" | "end", tell: (error: unknown) => void): unknown;
   destroy?(): void;
   disconnect(): unknown;
 }
@@ -265,6 +265,8 @@ interface Connectable {
 /** `withTls`: whether a URL asked for TLS; undefined beside a caller's client. */
 function connection(own: KnownRedis, withTls?: boolean): RedisConnection {
   const client = own.client as unknown as Connectable;
+  let isClosed = false;
+  if (own.kind === "ioredis") goOnAfterFailover(client, () => isClosed);
   const connected = new Promise<void>((resolve, reject) => {
     const fail = (error: unknown): void =>
       reject(explainConnecting(error, withTls));
@@ -280,10 +282,30 @@ function connection(own: KnownRedis, withTls?: boolean): RedisConnection {
     channels,
     connected,
     close: () => {
+      isClosed = true;
       channels.close();
       end(client);
     },
   };
+}
+
+/**
+ * ioredis ends a client for good where its failover detector and its reconnecting meet:
+ *
+ * 1. A connection has broken, and the client asks a sentinel for the primary.
+ * 2. The detector, still the old one, hears of the failover and calls the connecting off.
+ * 3. The sentinel answers: the client finds itself called off, as if somebody had closed it.
+ *
+ * It comes once in a failover, so the next try need not wait.
+ */
+function goOnAfterFailover(client: Connectable, isClosed: () => boolean): void {
+  let last: unknown;
+  client.on("error", (error) => (last = error));
+  client.on("end", () => {
+    const wasCalledOff = last instanceof Error && last.message === "Connection is closed.";
+    last = undefined;
+    if (wasCalledOff && !isClosed()) client.connect().catch(() => undefined);
+  });
 }
 
 function end(client: Connectable): void {
