@@ -123,3 +123,9 @@ const LEFT = {
 
 const IN_FAILED_TRANSACTION = "25P02";
 const INVALID_TEXT = "22P02";
+
+/**
+ * In the list of a SELECT that is a transaction by itself: its commit does not wait until it is on
+ * the disk or at a standby.
+ */
+export const UNFLUSHED = "set_config('synchronous_commit', 'off', true)";

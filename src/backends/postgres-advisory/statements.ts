@@ -1,5 +1,5 @@
 /** The statements, by schema. 64-bit integers come and go as text. */
-import { quoteIdentifier } from "../../dialects/postgres.js";
+import { quoteIdentifier, UNFLUSHED } from "../../dialects/postgres.js";
 import { keySql, locksKeySql } from "./schema.js";
 
 /** Text of each statement. */
@@ -23,12 +23,6 @@ const SWEPT = 200;
 /** How long to wait for a session that was ended to be gone, milliseconds. */
 const END_WAIT_MS = 2_000;
 
-/**
- * The commit of a release does not wait until it is on the disk: what a crash undoes is the row of
- * a lock that is gone with its session. All leases of one TTL share a session, and take turns.
- */
-const UNFLUSHED = "set_config('synchronous_commit', 'off', true)";
-
 /** The statements for tables in a schema. */
 export function statementsFor(schema: string): Statements {
   const s = quoteIdentifier(schema);
@@ -37,6 +31,8 @@ export function statementsFor(schema: string): Statements {
   const locked = `pg_locks AS k ON k.pid = l.pid AND ${locksKeySql(keySql("l.name"))}`;
   return {
     acquire: `SELECT * FROM ${s}.advisory_acquire($1, $2, $3::bigint, $4)`,
+    // What a crash undoes is the row of a lock that is gone with its session. All leases of one TTL
+    // share a session, and take turns.
     release: `SELECT ${s}.advisory_release($1, $2, $3::bigint) AS released, ${UNFLUSHED}`,
     look: `SELECT a.i::text AS i, k.pid IS NOT NULL AS live, ${shown},
         l.holder = a.h AND l.token = a.t AS same,

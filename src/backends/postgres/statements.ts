@@ -1,5 +1,5 @@
 /** The statements, by schema. 64-bit integers come and go as text. */
-import { quoteIdentifier } from "../../dialects/postgres.js";
+import { quoteIdentifier, UNFLUSHED } from "../../dialects/postgres.js";
 import { msUntil } from "./schema.js";
 
 /** Text of each statement. */
@@ -25,13 +25,6 @@ export interface Statements {
 export const PAGE = 500;
 /** Most rows that one sweep removes. */
 const SWEPT = 1_000;
-/**
- * The commit of a release does not wait until it is on the disk or at a standby: what a crash
- * undoes is a lease that stands again until its TTL. The next grant follows it in the log, and its
- * commit waits for both.
- */
-const UNFLUSHED = "set_config('synchronous_commit', 'off', true)";
-
 /** The statements for tables in a schema. */
 export function statementsFor(schema: string): Statements {
   const s = quoteIdentifier(schema);
@@ -41,6 +34,8 @@ export function statementsFor(schema: string): Statements {
     acquire: `SELECT ${s}.acquire($1, $2, $3::bigint, $4, $5, $6::integer, $7) AS answer`,
     renew: `SELECT * FROM ${s}.renew($1)`,
     break: `SELECT ${s}.end_lease($1, NULL, $2::bigint, $3::integer) AS live`,
+    // What a crash undoes is a lease that stands again until its TTL. The next grant follows in the
+    // log, and its commit waits for both.
     release: `SELECT ${s}.end_lease($1, $2, $3::bigint, $4::integer) AS live, ${UNFLUSHED}`,
     // In the order of names, so that two calls cannot block each other.
     releaseMany: `SELECT a.i::text AS i, ${s}.end_lease(a.n, a.h, a.t, $2::integer) AS live,

@@ -1,25 +1,14 @@
 /** What is said of a Redis that cannot be connected to, and for how long that is tried. */
-import { once } from "node:events";
-import { createServer, type AddressInfo, type Server, type Socket } from "node:net";
+import { createServer } from "node:net";
 import { createServer as createTlsServer } from "node:tls";
 import { expect, it, onTestFinished } from "vitest";
 import { connect } from "../../../src/connect.js";
 import { UnavailableError } from "../../../src/core/errors.js";
 import { openRedis, type RedisLibrary } from "../../../src/drivers/redis/open.js";
 import { certificate, certificateKey } from "../../servers/certificate.js";
+import { portOf } from "../../servers/listening.js";
 
 const libraries: readonly RedisLibrary[] = ["redis", "ioredis", "iovalkey"];
-
-async function portOf(server: Server): Promise<number> {
-  const sockets = new Set<Socket>();
-  server.on("connection", (socket: Socket) => sockets.add(socket.on("error", () => undefined)));
-  await once(server.listen(0, "127.0.0.1"), "listening");
-  onTestFinished(() => {
-    server.close();
-    for (const socket of sockets) socket.destroy();
-  });
-  return (server.address() as AddressInfo).port;
-}
 
 /** Takes connections and waits for the rest of a command, as Redis does. */
 const plain = (): Promise<number> => portOf(createServer());

@@ -1,24 +1,13 @@
 /** What is said of a server that speaks TLS where none was asked for, or the other way round. */
-import { once } from "node:events";
-import { createServer, type AddressInfo, type Server, type Socket } from "node:net";
+import { createServer, type Server } from "node:net";
 import { createServer as createTlsServer } from "node:tls";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 import { connect } from "../../../src/connect.js";
 import { UnavailableError } from "../../../src/core/errors.js";
 import { certificate, certificateKey } from "../../servers/certificate.js";
+import { portOf } from "../../servers/listening.js";
 
 const ANSWER = "HTTP/1.0 400 Bad Request\r\nConnection: close\r\n\r\n";
-
-async function portOf(server: Server): Promise<number> {
-  const sockets = new Set<Socket>();
-  server.on("connection", (socket: Socket) => sockets.add(socket.on("error", () => undefined)));
-  await once(server.listen(0, "127.0.0.1"), "listening");
-  onTestFinished(() => {
-    server.close();
-    for (const socket of sockets) socket.destroy();
-  });
-  return (server.address() as AddressInfo).port;
-}
 
 /** Answers the first bytes with a text, as servers of HTTP do whatever they are sent. */
 const answering = (text: string): Server =>
