@@ -1,85 +1,9 @@
-import { setTimeout as sleep } from "node:timers/promises";
-import { Cluster, Redis } from "ioredis";
-import { createClient, createCluster } from "redis";
-import { afterAll } from "vitest";
-import { Keys } from "../../src/backends/redis/keys.js";
-import { redis, type RedisClient } from "../../src/backends/redis/open.js";
-import { Tenure } from "../../src/core/tenure.js";
-import { platform } from "../../src/platform/index.js";
-import { runConformance } from "../../src/testing/conformance.js";
-import { realTime, type Subject } from "../../src/testing/subject.js";
-import { describeOn } from "../servers/find.js";
-import {
-  disposeAll,
-  redisProgram,
-  startRedis,
-  startRedisCluster,
-  type RedisServer,
-} from "../servers/redis.js";
-import { vitestRunner } from "./vitest-runner.js";
+import { createClient } from "redis";
+import { startRedis } from "../servers/redis.js";
+import { redisSuite } from "./redis-subject.js";
 
-/** Sockets and timers that keep the process alive; not the tail of a request that was answered. */
-const handles = (): number =>
-  process.getActiveResourcesInfo().filter((kind) => /Wrap|Timeout|Immediate/.test(kind)).length;
-
-const keys = new Keys("tenure:");
-
-/** The redis backend on running servers; the cases of one file run one after the other. */
-function subject(servers: readonly RedisServer[], client: () => RedisClient): Subject {
-  const onAll = async (...args: readonly string[]): Promise<void> => {
-    await Promise.all(servers.map((server) => server.command(...args)));
-  };
-  /** Sends to the node that has the key: the others answer MOVED. */
-  const toOwner = async (...args: readonly string[]): Promise<void> => {
-    const tries = await Promise.allSettled(servers.map((server) => server.command(...args)));
-    if (!tries.some(({ status }) => status === "fulfilled")) throw new Error(String(args));
-  };
-  return {
-    time: realTime(sleep),
-    connect: (backend) => Tenure.open(backend, platform(), { purpose: "efficiency" }),
-    shortTtlMs: 200,
-    async open() {
-      await onAll("FLUSHALL");
-      const handlesBefore = handles();
-      return {
-        connect: async () => redis(client()),
-        ...(servers.length > 1
-          ? {}
-          : { restart: async () => servers[0]!.restart() }),
-        deleteRecord: (name) => toOwner("DEL", keys.lease(name)),
-        // What the server itself does with the key of a name, a day after its last lease.
-        sweep: () => onAll("FLUSHALL"),
-        presetToken: (name, token) => toOwner("HSET", keys.lease(name), "t", String(token)),
-        openHandles: () => handles() - handlesBefore,
-      };
-    },
-  };
-}
-
-function suite(
-  title: string,
-  start: () => Promise<readonly RedisServer[]>,
-  client: (servers: readonly RedisServer[]) => RedisClient,
-): void {
-  describeOn(redisProgram, title, async () => {
-    const servers = await start();
-    afterAll(() => disposeAll(servers));
-    await runConformance(
-      subject(servers, () => client(servers)),
-      vitestRunner("redis"),
-    );
-  });
-}
-
-const one = async (): Promise<readonly RedisServer[]> => [await startRedis({ appendonly: "yes" })];
-const hosts = (servers: readonly RedisServer[]): { host: string; port: number }[] =>
-  servers.map(({ port }) => ({ host: "127.0.0.1", port }));
-
-suite("node-redis", one, ([server]) => createClient({ url: server!.url }));
-suite("ioredis", one, ([server]) => new Redis(server!.port, { lazyConnect: true }));
-suite("node-redis cluster", startRedisCluster, (servers) =>
-  createCluster({ rootNodes: servers.map(({ url }) => ({ url })) }),
-);
-suite("ioredis cluster", startRedisCluster, (servers) =>
-  new Cluster(hosts(servers), { lazyConnect: true }),
+redisSuite(
+  "node-redis",
+  async () => [await startRedis({ appendonly: "yes" })],
+  ([server]) => createClient({ url: server!.url }),
 );

@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { chmod, chown, mkdir, stat } from "node:fs/promises";
 import path from "node:path";
 import { createConnection, type RowDataPacket } from "mysql2/promise";
+import { firstData } from "./first-data.js";
 import { mustFind, type Program } from "./find.js";
 import { ServerProcess } from "./server.js";
 
@@ -110,19 +111,25 @@ export async function startMariadb(config: MariadbConfig = {}): Promise<MariadbS
 
 /** Makes the system tables. Two at a time took each other's temporary tables in a shared folder. */
 async function initialise(data: string, scratch: string): Promise<void> {
-  const program = { ...mariadbProgram, binary: "mariadb-install-db", name: "mariadb-install-db" };
-  const settings = ["--auth-root-authentication-method=normal", "--skip-name-resolve"];
-  const small = ["--innodb-buffer-pool-size=16M", "--innodb-log-file-size=8M"];
-  const as = process.getuid?.() === 0 ? [`--user=${USER}`] : [];
-  const child = spawn(
-    mustFind(program),
-    ["--no-defaults", `--datadir=${data}`, ...settings, ...small, ...as],
-    { stdio: ["ignore", "ignore", "pipe"], env: { ...process.env, TMPDIR: scratch } },
-  );
-  let errors = "";
-  child.stderr.setEncoding("utf8").on("data", (text: string) => (errors += text));
-  const [code] = (await once(child, "close")) as [number | null];
-  if (code !== 0) throw new Error(`${program.name} ended with ${code}: ${errors}`);
+  const program = mustFind({
+    ...mariadbProgram,
+    ...{ name: "mariadb-install-db", binary: "mariadb-install-db" },
+  });
+  const settings = [
+    ...["--no-defaults", "--auth-root-authentication-method=normal", "--skip-name-resolve"],
+    ...["--innodb-buffer-pool-size=16M", "--innodb-log-file-size=8M"],
+    ...(process.getuid?.() === 0 ? [`--user=${USER}`] : []),
+  ];
+  await firstData(data, program, settings, async () => {
+    const child = spawn(program, [...settings, `--datadir=${data}`], {
+      stdio: ["ignore", "ignore", "pipe"],
+      env: { ...process.env, TMPDIR: scratch },
+    });
+    let errors = "";
+    child.stderr.setEncoding("utf8").on("data", (text: string) => (errors += text));
+    const [code] = (await once(child, "close")) as [number | null];
+    if (code !== 0) throw new Error(`${program} ended with ${code}: ${errors}`);
+  });
 }
 
 /** Gives a folder to the server's user. */

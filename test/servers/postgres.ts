@@ -5,6 +5,7 @@ import { chmod, chown, stat } from "node:fs/promises";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Client, type QueryResultRow } from "pg";
+import { firstData } from "./first-data.js";
 import { findBinary, mustFind, type Program } from "./find.js";
 import { runAs, ServerProcess } from "./server.js";
 
@@ -143,8 +144,10 @@ async function started(server: PostgresServer): Promise<PostgresServer> {
 }
 
 async function initialise(data: string): Promise<void> {
+  const program = mustFind({ ...postgresProgram, binary: "initdb", name: "initdb" });
   const access = ["-U", USER, "-A", "trust"];
-  await run("initdb", ["-D", data, ...access, "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"]);
+  const settings = [...access, "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"];
+  await firstData(data, program, settings, () => run("initdb", ["-D", data, ...settings]));
 }
 
 /** Gives a folder to the server's user. */
