@@ -4,7 +4,7 @@ type Project = NonNullable<NonNullable<ViteUserConfig["test"]>["projects"]>[numb
 
 interface Pace {
   readonly timeoutMs: number;
-  /** Whether its tests start what the build writes. */
+  /** Whether its tests use what the build writes. */
   readonly built?: boolean;
 }
 
@@ -50,7 +50,7 @@ const config: ViteUserConfig = defineConfig({
       project("fences", { timeoutMs: 60_000 }, WAITING),
       project("patterns", { timeoutMs: 120_000 }, WORKING),
       project("docs", { timeoutMs: 120_000 }, WORKING),
-      project("package", { timeoutMs: 180_000 }, WORKING),
+      project("package", { timeoutMs: 180_000, built: true }, WORKING),
       project("partitions", { timeoutMs: 120_000 }, PROCESSES),
       project("process", { timeoutMs: 120_000, built: true }, PROCESSES),
     ],

@@ -1,4 +1,4 @@
-// Global set-up of the tests that start the built command: builds dist where a source is newer.
+// Global set-up of the tests of what the build writes: builds dist where a source is newer.
 import { spawnSync } from "node:child_process";
 import { readdirSync, statSync } from "node:fs";
 import path from "node:path";
@@ -10,8 +10,8 @@ const changedAt = (file) => statSync(file, { throwIfNoEntry: false })?.mtimeMs ?
 function isStale() {
   // The bundle is what the build writes last.
   const builtAt = changedAt(path.join(root, "dist/bin/tenure.js"));
+  // Folders as well: of a file that was removed, what was built of it would stay.
   const sources = readdirSync(path.join(root, "src"), { recursive: true, encoding: "utf8" })
-    .filter((file) => file.endsWith(".ts"))
     .map((file) => path.join("src", file));
   return ["package.json", "tsconfig.build.json", "scripts/build.mjs", ...sources].some(
     (file) => changedAt(path.join(root, file)) > builtAt,
@@ -25,5 +25,5 @@ export function setup() {
     cwd: root,
     stdio: "inherit",
   });
-  if (status !== 0) throw new Error("the build failed, so there is no command to test");
+  if (status !== 0) throw new Error("the build failed, so there is nothing to test");
 }

@@ -59,16 +59,17 @@ function mustRun(command: string, args: readonly string[], cwd: string): string 
 export class Stage implements Disposable {
   readonly #dir: string = mkdtempSync(path.join(tmpdir(), "tenure-package-"));
   readonly tarball: string;
+  #installed: string | undefined;
 
-  /** Builds into a folder of its own, so that the tests do not depend on what dist holds. */
+  /** Packs what was built: `dist` is as new as the source, see scripts/build-if-stale.mjs. */
   constructor() {
     const pkg = path.join(this.#dir, "package");
     mkdirSync(pkg);
-    for (const file of ["package.json", "README.md", "LICENSE", "CHANGELOG.md", "docs/guide"]) {
+    const papers = ["package.json", "README.md", "LICENSE", "CHANGELOG.md", "docs/guide"];
+    for (const file of [...papers, "dist"]) {
       if (!existsSync(path.join(root, file))) continue;
       cpSync(path.join(root, file), path.join(pkg, file), { recursive: true });
     }
-    mustRun(process.execPath, ["scripts/build.mjs", "--out", path.join(pkg, "dist")], root);
     const packed = mustRun("npm", ["pack", "--ignore-scripts", "--silent"], pkg).trim();
     this.tarball = path.join(pkg, packed);
   }
@@ -86,13 +87,21 @@ export class Stage implements Disposable {
     const dir = path.join(this.#dir, name);
     mkdirSync(dir);
     for (const [file, text] of Object.entries(files)) writeFileSync(path.join(dir, file), text);
+    if (this.#installed === undefined) this.#installed = this.#install(dir);
+    else mustRun("cp", ["-a", this.#installed, dir], dir);
+    return dir;
+  }
+
+  /** Answers the folder of packages, which is the same in every project. */
+  #install(dir: string): string {
     const quiet = ["--offline", "--ignore-scripts", "--no-audit", "--no-fund", "--no-save"];
     mustRun("npm", ["install", this.tarball, ...quiet, "--no-package-lock"], dir);
-    mkdirSync(path.join(dir, "node_modules/@types"));
+    const installed = path.join(dir, "node_modules");
+    mkdirSync(path.join(installed, "@types"));
     for (const types of ["@types/node", "undici-types"]) {
-      symlinkSync(path.join(root, "node_modules", types), path.join(dir, "node_modules", types));
+      symlinkSync(path.join(root, "node_modules", types), path.join(installed, types));
     }
-    return dir;
+    return installed;
   }
 
   [Symbol.dispose](): void {
