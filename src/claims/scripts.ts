@@ -6,14 +6,14 @@
  * store's time in microseconds if that is more.
  *
  * A key is looked at before it is locked, since most callers of a busy key are refused, and a lock
- * would only make them wait for one another. On Postgres one statement, which needs no transaction
- * around it, looks at the key and claims it if it is new; on SQLite the look needs none, and so
+ * would only make them wait for one another. On Postgres and SQLite one statement does it all, and
+ * needs no transaction around it; on SQLite the look comes before it, so that whoever is refused
  * waits for no writer.
  */
 import { toToken } from "../core/token.js";
 import { KeptSql } from "../sql/kept-sql.js";
 import { bigintOf, numberOf, orNull, textOf } from "../sql/reading.js";
-import { insertNew, Look, Shortcut, type Script, type SqlRow } from "../sql/script.js";
+import { Alone, insertNew, LEFT_OUT, Look, type Script, type SqlRow } from "../sql/script.js";
 import {
   forUpdate,
   forUpdateSkipLocked,
@@ -49,8 +49,12 @@ const TABLE = own("claim");
 const COLUMNS = sql`name, state, owner, holder, token, lease_until, reason, body, ${now} AS at_ms`;
 const NOTHING = raw("");
 
-function rowOf(row: SqlRow): Row {
+function bodyOf(row: SqlRow): unknown {
   const body = orNull(row["body"], textOf);
+  return body === null ? null : JSON.parse(body);
+}
+
+function rowOf(row: SqlRow): Row {
   return {
     key: textOf(row["name"]),
     state: textOf(row["state"]) as ClaimState,
@@ -59,7 +63,7 @@ function rowOf(row: SqlRow): Row {
     token: orNull(row["token"], bigintOf),
     leaseUntil: orNull(row["lease_until"], numberOf),
     reason: orNull(row["reason"], textOf),
-    body: body === null ? null : JSON.parse(body),
+    body: bodyOf(row),
     atMs: numberOf(row["at_ms"]),
   };
 }
@@ -78,20 +82,24 @@ export function* add(key: string, body: string | null): Script<boolean> {
 const IS_FREE = sql`CASE WHEN state = 'pending' OR (state = 'running' AND lease_until <= ${now})
   THEN 1 ELSE 0 END`;
 
-/** A look at the key, and a claim of it where it is new. */
+/**
+ * The key where it is new, or free: no row where it is neither. Times are taken where they are
+ * written, as late as the row's lock is had.
+ */
 const CLAIM = new KeptSql<"key" | "owner" | "holder" | "leaseMs">(
-  ({ text, whole }) => sql`WITH there AS (
-      SELECT ${IS_FREE} AS is_free FROM ${TABLE} WHERE name = ${text("key")}),
-    made AS (
-      INSERT INTO ${TABLE} (name, state, owner, holder, token, lease_ms, lease_until)
-      SELECT ${text("key")}, 'running', ${text("owner")}, ${text("holder")}, ${now} * 1000,
-        ${whole("leaseMs")}, ${now} + ${whole("leaseMs")}
-      WHERE NOT EXISTS (SELECT 1 FROM there) ON CONFLICT DO NOTHING RETURNING token)
-    SELECT token, 0 AS is_free FROM made UNION ALL SELECT NULL, is_free FROM there`,
+  ({ text, whole }) => sql`INSERT INTO ${TABLE} AS c
+      (name, state, owner, holder, token, lease_ms, lease_until)
+    SELECT ${text("key")}, 'running', ${text("owner")}, ${text("holder")}, ${now} * 1000,
+      ${whole("leaseMs")}, ${now} + ${whole("leaseMs")}
+    WHERE NOT EXISTS (
+      SELECT 1 FROM ${TABLE} WHERE name = ${text("key")} AND ${IS_FREE} = 0)
+    ON CONFLICT (name) DO UPDATE SET state = 'running', owner = excluded.owner,
+      holder = excluded.holder, lease_ms = excluded.lease_ms,
+      token = CASE WHEN c.token >= ${now} * 1000 THEN c.token + 1 ELSE ${now} * 1000 END,
+      lease_until = ${now} + excluded.lease_ms
+    WHERE c.state = 'pending' OR (c.state = 'running' AND c.lease_until <= ${now})
+    RETURNING token, body`,
 );
-
-/** One that was made while the statement ran is neither seen nor made again: seen the next time. */
-const LOOKS = 2;
 
 /** Claims a key. */
 export function* claim(key: string, claimant: Claimant): Script<Claim | null> {
@@ -99,13 +107,11 @@ export function* claim(key: string, claimant: Claimant): Script<Claim | null> {
   const look = sql`SELECT ${IS_FREE} AS is_free FROM ${TABLE} WHERE name = ${key}`;
   const [known] = yield new Look(look);
   if (known !== undefined && numberOf(known["is_free"]) === 0) return null;
-  for (let time = 1; time <= LOOKS; time++) {
-    const [row] = yield new Shortcut(CLAIM.with({ key, owner, holder, leaseMs }));
-    if (row === undefined) continue;
-    const token = orNull(row["token"], bigintOf);
-    if (token !== null) return claimOf({ key, token, body: null }, claimant);
-    if (numberOf(row["is_free"]) === 0) return null;
-    break;
+  const alone = yield new Alone(CLAIM.with({ key, owner, holder, leaseMs }));
+  if (alone !== LEFT_OUT) {
+    const [made] = alone;
+    if (made === undefined) return null;
+    return claimOf({ key, token: bigintOf(made["token"]), body: bodyOf(made) }, claimant);
   }
 
   const insert = sql`INSERT INTO ${TABLE}

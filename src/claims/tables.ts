@@ -7,7 +7,7 @@ export const CLAIM_TABLES: TablePlan = {
   version: 1,
   tables: {
     claim: {
-      columns: sql`seq ${column.serial}, name ${column.key} NOT NULL UNIQUE,
+      columns: sql`seq ${column.order}, name ${column.onlyKey},
         state ${column.key} NOT NULL, owner ${column.text}, holder ${column.text},
         token ${column.integer}, lease_ms ${column.integer}, lease_until ${column.integer},
         reason ${column.text}, body ${column.text}`,

@@ -1,6 +1,6 @@
 /**
- * Statements for Postgres that sessions keep prepared: the text is written once, and with each call
- * only the values, as SQL beside it.
+ * Statements that are kept prepared: the text is written once, and with each call only the values.
+ * On Postgres these are SQL beside the text, on SQLite they are bound.
  */
 import type { Sql, SqlPiece, SqlWriter } from "./statement.js";
 
@@ -20,21 +20,28 @@ export interface Holes<N extends string> {
   readonly whole: (name: N) => SqlPiece;
 }
 
-/** A statement with its values, which become SQL once the schema is known. */
+/** A statement with its values, for whichever store it comes to. */
 export interface FilledSql {
+  /** On Postgres, with the tables in this schema. */
   in(schema: string | undefined): RenderedKept;
+  /** On SQLite, whose clock stands at `nowMs`. */
+  onSqlite(nowMs: bigint): { readonly text: string; readonly values: readonly BoundValue[] };
 }
+
+/** A value as SQLite is given it. */
+type BoundValue = string | bigint | null;
 
 interface Written<N extends string> {
   readonly text: string;
-  /** What goes into `$1`, `$2` and so on. */
-  readonly names: readonly N[];
+  /** What goes into `$1`, `$2` and so on; into each `?` in turn, where a number is the time. */
+  readonly names: readonly (N | bigint)[];
 }
 
 /** A statement whose text is the same each time. Values stand in its holes alone. */
 export class KeptSql<N extends string> {
   readonly #piece: Sql;
   readonly #written = new Map<string | undefined, Written<N>>();
+  #onSqlite: Written<N> | undefined;
 
   constructor(write: (holes: Holes<N>) => Sql) {
     this.#piece = write({
@@ -48,7 +55,15 @@ export class KeptSql<N extends string> {
     return {
       in: (schema) => {
         const { text, names } = this.#writtenFor(schema);
-        return { text, args: names.map((name) => literalOf(values[name])) };
+        return { text, args: names.map((name) => literalOf(values[name as N])) };
+      },
+      onSqlite: (nowMs) => {
+        const { text, names } = (this.#onSqlite ??= writeOnSqlite<N>(this.#piece));
+        const bound = (name: N | bigint): BoundValue => {
+          const value: KeptValue = typeof name === "bigint" ? nowMs : values[name];
+          return typeof value === "number" ? BigInt(value) : value;
+        };
+        return { text, values: names.map(bound) };
       },
     };
   }
@@ -78,6 +93,23 @@ function write<N extends string>(piece: SqlPiece, schema: string | undefined): W
     bind(name, before = "", after = "") {
       if (!names.includes(name as N)) names.push(name as N);
       text += `${before}$${names.indexOf(name as N) + 1}${after}`;
+    },
+  };
+  piece.write(to);
+  return { text, names };
+}
+
+function writeOnSqlite<N extends string>(piece: SqlPiece): Written<N> {
+  let text = "";
+  const names: (N | bigint)[] = [];
+  const to: SqlWriter = {
+    dialect: "sqlite",
+    schema: undefined,
+    nowMs: () => 0n,
+    add: (more) => void (text += more),
+    bind(name) {
+      names.push(name as N | bigint);
+      text += "?";
     },
   };
   piece.write(to);

@@ -37,8 +37,8 @@ export class InsertNew {
 /**
  * What may do all that a script has to, in one round trip instead of five: one statement, or
  * several in one message, which are a transaction by themselves. A script begins with it, and ends
- * if the last of them has an answer. A store may leave it out, and then answers no rows, as it does
- * where a statement met a key that is there.
+ * if the last of them has an answer. A store may leave it out, and then answers
+ * {@link LEFT_OUT}, as it does where a statement met a key that is there.
  */
 export class Shortcut {
   readonly statements: readonly FilledSql[];
@@ -47,6 +47,22 @@ export class Shortcut {
     this.statements = statements;
   }
 }
+
+/**
+ * One statement that does all that a script has to, whatever it answers, and needs no transaction
+ * around it. A store that leaves it out, as each does in a transaction, answers {@link LEFT_OUT}.
+ */
+export class Alone extends Shortcut {
+  readonly statement: FilledSql;
+
+  constructor(statement: FilledSql) {
+    super(statement);
+    this.statement = statement;
+  }
+}
+
+/** The answer to a step that was left out. */
+export const LEFT_OUT: SqlRows = [];
 
 /**
  * A read that may be all that a script has to do, outside of any transaction. On SQLite it saves
@@ -60,7 +76,7 @@ export class Look {
   }
 }
 
-/** What a store may leave out, and then answers no rows. */
+/** What a store may leave out, and then answers {@link LEFT_OUT}. */
 export function isBeforehand(step: unknown): step is Shortcut | Look {
   return step instanceof Shortcut || step instanceof Look;
 }

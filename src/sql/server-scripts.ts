@@ -1,6 +1,6 @@
 /** Scripts in an open transaction on a server, and what their failures are told as. */
 import { UnavailableError, type TenureError } from "../core/errors.js";
-import { driveAsync, InsertNew, isBeforehand, type Script } from "./script.js";
+import { driveAsync, InsertNew, isBeforehand, LEFT_OUT, type Script } from "./script.js";
 import type { Shortcut, SqlRows, Step } from "./script.js";
 import type { Ask } from "./server-tx.js";
 import type { RenderedKept } from "./kept-sql.js";
@@ -85,14 +85,14 @@ export class ServerScripts {
     try {
       return (await ask(statements.map((one) => one.in(this.#rendering.schema)))).rows;
     } catch (error) {
-      if (this.#faults.isDuplicate(error)) return [];
+      if (this.#faults.isDuplicate(error)) return LEFT_OUT;
       throw error;
     }
   }
 
   async #execute(ask: Ask, step: Step): Promise<SqlRows> {
     // In a transaction already, where a key that is there would undo all of it.
-    if (isBeforehand(step)) return [];
+    if (isBeforehand(step)) return LEFT_OUT;
     if (!(step instanceof InsertNew)) return await this.#ask(ask, step);
     const { insert } = step;
     if (this.#dialect === "postgres") return await this.#ask(ask, sql`${insert}${ON_CONFLICT}`);

@@ -10,7 +10,7 @@ import { ArgumentTypeError, OutcomeUnknownError } from "../core/errors.js";
 import type { Runtime } from "../core/runtime.js";
 import type { RenderedKept } from "./kept-sql.js";
 import { answerInTime, type MessageLimits } from "./message-limit.js";
-import { isBeforehand, Look, type Run, type Script, type Shortcut } from "./script.js";
+import { isBeforehand, LEFT_OUT, Look, type Run, type Script, type Shortcut } from "./script.js";
 import type { SqlRows } from "./script.js";
 import { ServerScripts, type ServerDialect, type ServerFaults } from "./server-scripts.js";
 import { askIn, ServerWork, type Ask, type CallersServer } from "./server-tx.js";
@@ -90,7 +90,7 @@ export class ServerStore<K extends ServerDialect> implements SqlStore<ServerDial
       let begun = script.next([]);
       while (begun.done !== true && isBeforehand(begun.value)) {
         const step = begun.value;
-        begun = script.next(step instanceof Look ? [] : await this.#alone(during, step));
+        begun = script.next(step instanceof Look ? LEFT_OUT : await this.#alone(during, step));
       }
       if (begun.done === true) return begun.value;
       const step = (transaction: ServerTransaction): Promise<R> => {
@@ -103,7 +103,7 @@ export class ServerStore<K extends ServerDialect> implements SqlStore<ServerDial
 
   async #alone(during: string, shortcut: Shortcut): Promise<SqlRows> {
     const { alone } = this.#parts;
-    if (alone === undefined) return [];
+    if (alone === undefined) return LEFT_OUT;
     this.#mustBeOpen(during);
     const ms = this.#timeoutMs;
     try {

@@ -10,10 +10,11 @@ import { ArgumentTypeError, OutcomeUnknownError, UnavailableError } from "../cor
 import type { TenureError } from "../core/errors.js";
 import type { Runtime } from "../core/runtime.js";
 import { isGuarded, isSqlites, setGuard } from "../dialects/sqlite.js";
-import { isBeforehand, Look, type Run, type Script, type Shortcut } from "./script.js";
+import { Alone, isBeforehand, LEFT_OUT, Look } from "./script.js";
+import type { Run, Script, Shortcut } from "./script.js";
 import type { SqlRows, Step } from "./script.js";
 import type { NowMs } from "./sqlite-clock.js";
-import { connectionOf, keepStatements, lookOn, runOn, SqliteWork } from "./sqlite-tx.js";
+import { connectionOf, keepStatements, runAlone, runOn, SqliteWork } from "./sqlite-tx.js";
 import type { CallersSqlite, SqliteConnection, SqliteTx } from "./sqlite-tx.js";
 import type { Rendering } from "./statement.js";
 import type { SqlStore, Work } from "./store.js";
@@ -69,7 +70,7 @@ export class SqliteStore implements SqlStore<"sqlite"> {
     let script: Script<R> | undefined = make();
     let begun: IteratorResult<Step, R> | undefined = script.next([]);
     while (begun.done !== true && isBeforehand(begun.value)) {
-      begun = script.next(this.#look(during, begun.value));
+      begun = script.next(this.#alone(during, begun.value));
     }
     if (begun.done === true && this.#isOpen) return begun.value;
     return await this.#whenFree(during, () =>
@@ -81,15 +82,16 @@ export class SqliteStore implements SqlStore<"sqlite"> {
     );
   }
 
-  /** No rows where that is not the time to look: the transaction then decides. */
-  #look(during: string, step: Shortcut | Look): SqlRows {
+  /** Left out where it is not the time for it: the transaction then decides. */
+  #alone(during: string, step: Shortcut | Look): SqlRows {
     const connection = this.#connection;
-    if (!(step instanceof Look) || !this.#isOpen || connection.inTransaction) return [];
+    const isAlone = step instanceof Look || step instanceof Alone;
+    if (!isAlone || !this.#isOpen || connection.inTransaction) return LEFT_OUT;
     try {
-      return this.#withoutWaiting(() => lookOn(connection, this.#rendering, step));
+      return this.#withoutWaiting(() => runAlone(connection, this.#rendering, step));
     } catch (error) {
-      if (this.#parts.isBusy(error)) return [];
-      throw this.#told(error, during);
+      if (this.#parts.isBusy(error)) return LEFT_OUT;
+      throw this.#told(error, during, step instanceof Alone);
     }
   }
 
@@ -163,10 +165,10 @@ export class SqliteStore implements SqlStore<"sqlite"> {
     }
   }
 
-  #told(error: unknown, during: string): unknown {
+  #told(error: unknown, during: string, committing = false): unknown {
     // A caller's mistake, or one of our own errors already.
     if (error instanceof Error && ("family" in error || error instanceof TypeError)) return error;
-    return this.#parts.explain(error, during, false);
+    return this.#parts.explain(error, during, committing);
   }
 
   async #whenFree<R>(during: string, attempt: () => R): Promise<R> {
@@ -204,8 +206,9 @@ export class SqliteStore implements SqlStore<"sqlite"> {
     }
   }
 
-  /** A caller's connection may be set to wait, asleep. */
+  /** A caller's connection may be set to wait, asleep; one of our own never is. */
   #withoutWaiting<R>(step: () => R): R {
+    if (this.#parts.ownsConnection) return step();
     const row = this.#connection.prepare("PRAGMA busy_timeout").get() as Record<string, bigint>;
     const before = Object.values(row)[0] ?? 0n;
     if (before === 0n) return step();

@@ -5,13 +5,15 @@ import {
   drive,
   InsertNew,
   isBeforehand,
+  LEFT_OUT,
+  type Alone,
   type Look,
   type Script,
   type SqlRow,
   type SqlRows,
   type Step,
 } from "./script.js";
-import { raw, render, sql, type Rendering } from "./statement.js";
+import { raw, render, Sql, sql, type Rendering } from "./statement.js";
 
 /** What can be bound. Whole numbers are bound as integers. */
 export type SqliteValue = bigint | number | string | null | Uint8Array;
@@ -171,25 +173,31 @@ export function runOn<R>(
   return drive(script, (step) => execute(connection, rendering, step), begun);
 }
 
-/** Reads in no transaction but the statement's own. */
-export function lookOn(
+/** Runs a statement in no transaction but its own. */
+export function runAlone(
   connection: SqliteConnection,
   rendering: Rendering,
-  { statement }: Look,
+  { statement }: Look | Alone,
 ): SqlRows {
-  return execute(connection, rendering, statement);
+  if (statement instanceof Sql) return execute(connection, rendering, statement);
+  const { text, values } = statement.onSqlite(rendering.nowMs());
+  return ask(connection, text, values);
 }
 
 const ON_CONFLICT = raw(" ON CONFLICT DO NOTHING RETURNING 1 AS inserted");
 
 function execute(connection: SqliteConnection, rendering: Rendering, step: Step): SqlRows {
   // In a transaction already, and there are no round trips to be saved.
-  if (isBeforehand(step)) return [];
+  if (isBeforehand(step)) return LEFT_OUT;
   const statement = step instanceof InsertNew ? sql`${step.insert}${ON_CONFLICT}` : step;
   const { text, values } = render(statement, rendering);
+  return ask(connection, text, values as SqliteValue[]);
+}
+
+function ask(connection: SqliteConnection, text: string, values: readonly SqliteValue[]): SqlRows {
   const prepared = connection.prepare(text);
   // One library refuses to ask for rows where there are none; the other answers none.
-  if (prepared.reader !== false) return prepared.all(...(values as SqliteValue[])) as SqlRows;
-  prepared.run(...(values as SqliteValue[]));
+  if (prepared.reader !== false) return prepared.all(...values) as SqlRows;
+  prepared.run(...values);
   return [];
 }

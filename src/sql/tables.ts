@@ -23,7 +23,9 @@ import {
 } from "./statement.js";
 
 /** Types of columns. `key` is compared byte by byte, and holds 512 bytes. */
-export const column: Readonly<Record<"key" | "text" | "integer" | "serial", SqlPiece>> = {
+export const column: Readonly<
+  Record<"key" | "text" | "integer" | "serial" | "order" | "onlyKey", SqlPiece>
+> = {
   key: typed("TEXT", 'text COLLATE "C"', "VARBINARY(512)"),
   text: typed("TEXT", "text", "LONGBLOB"),
   integer: typed("INTEGER", "bigint", "BIGINT"),
@@ -32,6 +34,20 @@ export const column: Readonly<Record<"key" | "text" | "integer" | "serial", SqlP
     "INTEGER PRIMARY KEY AUTOINCREMENT",
     "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
     "BIGINT AUTO_INCREMENT PRIMARY KEY",
+  ),
+  /**
+   * Counts as `serial` does, for a table whose rows are not removed: SQLite need not remember the
+   * highest, and Postgres no index. Beside it stands one `onlyKey`.
+   */
+  order: typed(
+    "INTEGER PRIMARY KEY",
+    "bigint GENERATED ALWAYS AS IDENTITY",
+    "BIGINT AUTO_INCREMENT PRIMARY KEY",
+  ),
+  onlyKey: typed(
+    "TEXT NOT NULL UNIQUE",
+    'text COLLATE "C" PRIMARY KEY',
+    "VARBINARY(512) NOT NULL UNIQUE",
   ),
 };
 
