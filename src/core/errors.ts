@@ -7,6 +7,7 @@
  * - `unknown`: the answer was lost; it may have happened
  */
 import type { Held } from "./backend.js";
+import { jsonFacts } from "./told.js";
 
 /** Where an error comes from. */
 export type ErrorFamily = "caller" | "refused" | "unavailable" | "unknown";
@@ -32,6 +33,11 @@ export abstract class TenureError extends Error {
     this.name = new.target.name;
     if (context.backend !== undefined) this.backend = context.backend;
     if (context.lock !== undefined) this.lock = context.lock;
+  }
+
+  /** For `JSON.stringify` and loggers: name, message and facts, tokens as decimal text. */
+  toJSON(): Record<string, unknown> {
+    return jsonFacts({ ...this, name: this.name, message: this.message });
   }
 }
 
@@ -90,6 +96,13 @@ export class LeaseLostError extends TenureError {
     this.reason = context.reason;
     if (context.by !== undefined) this.by = context.by;
     if (context.outcome !== undefined) this.outcome = context.outcome;
+  }
+
+  /** How the work ended, without what it returned, which may be anything. */
+  override toJSON(): Record<string, unknown> {
+    const { outcome, ...facts } = this;
+    const { name, message } = this;
+    return jsonFacts({ ...facts, name, message, ...(outcome && { outcome: outcome.status }) });
   }
 }
 
@@ -204,6 +217,7 @@ export interface CallerMistake {
   readonly family: "caller";
   /** Which option or argument. */
   readonly option: string;
+  /** Not shown by loggers: it may be a whole client, with its password. The message tells it. */
   readonly value: unknown;
 }
 
@@ -212,12 +226,17 @@ export class ArgumentTypeError extends TypeError implements CallerMistake {
   readonly code = "TENURE_INVALID_ARGUMENT";
   readonly family = "caller";
   readonly option: string;
-  readonly value: unknown;
+  declare readonly value: unknown;
 
   constructor(option: string, value: unknown, must: string) {
     super(`${option} must be ${must}, got ${show(value)}`);
     this.option = option;
-    this.value = value;
+    Object.defineProperty(this, "value", { value });
+  }
+
+  /** For `JSON.stringify` and loggers. */
+  toJSON(): Record<string, unknown> {
+    return jsonFacts({ ...this, name: this.name, message: this.message });
   }
 }
 
@@ -226,12 +245,17 @@ export class ArgumentRangeError extends RangeError implements CallerMistake {
   readonly code = "TENURE_INVALID_ARGUMENT";
   readonly family = "caller";
   readonly option: string;
-  readonly value: unknown;
+  declare readonly value: unknown;
 
   constructor(option: string, value: unknown, must: string) {
     super(`${option} must be ${must}, got ${show(value)}`);
     this.option = option;
-    this.value = value;
+    Object.defineProperty(this, "value", { value });
+  }
+
+  /** For `JSON.stringify` and loggers. */
+  toJSON(): Record<string, unknown> {
+    return jsonFacts({ ...this, name: this.name, message: this.message });
   }
 }
 

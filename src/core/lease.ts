@@ -20,6 +20,7 @@ import { LeaseLostError, UnverifiedError } from "./errors.js";
 import type { LostReason } from "./errors.js";
 import type { Member } from "./members.js";
 import type { LeaseTerms } from "./options.js";
+import { Told } from "./told.js";
 import type { FencingToken } from "./token.js";
 
 /**
@@ -31,7 +32,12 @@ const ROUNDING_MS = 1e-6;
 /** State of a lease; see the head of this file. */
 export type LeaseState = "held" | "unknown" | "lost" | "released";
 
-/** The right to act on a name until a deadline; what `acquire` returns. */
+/**
+ * The right to act on a name until a deadline; what `acquire` returns.
+ *
+ * `JSON.stringify` and `console.log` show what the properties say, and the time left; in JSON the
+ * token is decimal text.
+ */
 export interface Lease<T extends FencingToken | undefined = FencingToken> extends AsyncDisposable {
   readonly name: string;
   /** The fencing token of this grant; never re-read. */
@@ -95,7 +101,10 @@ export interface Keeper<T extends FencingToken | undefined> {
 }
 
 /** The one implementation of {@link Lease}; its keeper moves it. */
-export class HeldLease<T extends FencingToken | undefined> implements Lease<T>, Due, Member {
+export class HeldLease<T extends FencingToken | undefined>
+  extends Told
+  implements Lease<T>, Due, Member
+{
   readonly grant: Grant<T>;
   readonly terms: LeaseTerms;
   /** Sending of the request that was granted. */
@@ -132,6 +141,7 @@ export class HeldLease<T extends FencingToken | undefined> implements Lease<T>, 
   #releasing: Promise<"released" | "not-held"> | undefined;
 
   constructor(grant: Grant<T>, terms: LeaseTerms, sentAt: Moment, keeper: Keeper<T>) {
+    super();
     this.grant = grant;
     this.terms = terms;
     this.startedAt = sentAt;
@@ -232,6 +242,17 @@ export class HeldLease<T extends FencingToken | undefined> implements Lease<T>, 
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.release();
+  }
+
+  protected get kind(): string {
+    return "Lease";
+  }
+
+  protected facts(): object {
+    const { name, token, holder, storeId, storeEpoch, ttlMs, state } = this;
+    const epoch = storeEpoch === undefined ? {} : { storeEpoch };
+    const remainingMs = Math.floor(this.remaining());
+    return { name, token, holder, storeId, ...epoch, ttlMs, state, remainingMs };
   }
 
   /** Somebody else goes on with it: from here on this handle renews and releases nothing. */

@@ -11,6 +11,7 @@ import { whenAborted } from "../core/aborting.js";
 import { LeaseLostError, NotLeaderError } from "../core/errors.js";
 import type { EventSink, RevokedReason } from "../core/events.js";
 import type { Lease } from "../core/lease.js";
+import { Told } from "../core/told.js";
 import type { FencingToken, TokenBearer } from "../core/token.js";
 
 /**
@@ -73,7 +74,7 @@ export interface TermParts {
 }
 
 /** The one implementation of {@link Leadership}. */
-export class Term implements Leadership {
+export class Term extends Told implements Leadership {
   readonly #lease: Lease;
   readonly #parts: TermParts;
   readonly #controller = new AbortController();
@@ -81,6 +82,7 @@ export class Term implements Leadership {
   #reason: RevokedReason | undefined;
 
   constructor(lease: Lease, parts: TermParts) {
+    super();
     this.#lease = lease;
     this.#parts = parts;
     const { events, backend, closing, waitedMs } = parts;
@@ -146,6 +148,17 @@ export class Term implements Leadership {
   resign(): Promise<"released" | "not-held"> {
     this.over();
     return this.#lease.release();
+  }
+
+  protected get kind(): string {
+    return "Leadership";
+  }
+
+  protected facts(): object {
+    const { name, term, holder, storeId, ttlMs, revokedBecause } = this;
+    const revoked = revokedBecause === undefined ? {} : { revokedBecause };
+    const remainingMs = Math.floor(this.remaining());
+    return { name, term, holder, storeId, ttlMs, remainingMs, ...revoked };
   }
 
   /** Ends the term as its leader wished, if it has not ended otherwise. */

@@ -26,6 +26,7 @@ import {
   TenureError,
   UnavailableError,
 } from "../core/errors.js";
+import { Told } from "../core/told.js";
 import { throwIfAborted, type Armer } from "./bearer.js";
 import type {
   ArmedHandle,
@@ -56,7 +57,10 @@ interface Rearming {
 /** Re-armings start from here to twice as far: no handle writes so often. */
 const RANDOM_STARTS = 2 ** 31;
 
-export class Handle<Tx, Read, S extends OnStale> implements ArmedHandle<Tx, Read, S> {
+export class Handle<Tx, Read, S extends OnStale>
+  extends Told
+  implements ArmedHandle<Tx, Read, S>
+{
   readonly resource: string;
   readonly #shared: Shared<Tx, Read>;
   readonly #armer: Armer;
@@ -66,6 +70,7 @@ export class Handle<Tx, Read, S extends OnStale> implements ArmedHandle<Tx, Read
   #tail: Promise<unknown> = Promise.resolve();
 
   constructor(shared: Shared<Tx, Read>, armer: Armer, resource: string, arm: number) {
+    super();
     this.#shared = shared;
     this.#armer = armer;
     this.resource = resource;
@@ -86,6 +91,15 @@ export class Handle<Tx, Read, S extends OnStale> implements ArmedHandle<Tx, Read
 
   get arm(): number {
     return this.#arm;
+  }
+
+  protected get kind(): string {
+    return "ArmedHandle";
+  }
+
+  protected facts(): object {
+    const { resource, scope, token, holder, arm } = this;
+    return { resource, scope, token, holder, arm };
   }
 
   read<R>(work: (tx: Read) => R): Promise<Awaited<R>> {

@@ -13,6 +13,7 @@ import type { Timer } from "../core/clock.js";
 import { LeaseLostError } from "../core/errors.js";
 import type { Lease } from "../core/lease.js";
 import type { Runtime } from "../core/runtime.js";
+import { Told } from "../core/told.js";
 import type { FencingToken } from "../core/token.js";
 import type { OwnedPartition, OwnershipState, PartitionChange } from "./contract.js";
 import { PartitionRevokedError } from "./errors.js";
@@ -28,7 +29,7 @@ export interface OwnershipParts {
 }
 
 /** The one implementation of {@link OwnedPartition}. */
-export class Ownership implements OwnedPartition {
+export class Ownership extends Told implements OwnedPartition {
   readonly partition: number;
   readonly #lease: Lease;
   readonly #parts: OwnershipParts;
@@ -40,6 +41,7 @@ export class Ownership implements OwnedPartition {
   #unlisten: () => void = () => undefined;
 
   constructor(partition: number, lease: Lease, parts: OwnershipParts) {
+    super();
     this.partition = partition;
     this.#lease = lease;
     this.#parts = parts;
@@ -104,6 +106,16 @@ export class Ownership implements OwnedPartition {
     }
     this.#tell("revoked");
     this.#revoked.abort(this.#error(why));
+  }
+
+  protected get kind(): string {
+    return "OwnedPartition";
+  }
+
+  protected facts(): object {
+    const { partition, name, token, holder, storeId, ttlMs, state } = this;
+    const remainingMs = Math.floor(this.remaining());
+    return { partition, name, token, holder, storeId, ttlMs, state, remainingMs };
   }
 
   release(): Promise<void> {

@@ -46,6 +46,10 @@ export class OwnedTopicPartition extends Ownership implements KafkaPartition {
     this.#parts = kafka;
   }
 
+  protected override facts(): object {
+    return { topic: this.topic, ...super.facts() };
+  }
+
   async *messages(): AsyncGenerator<KafkaMessage, void, undefined> {
     const { reading } = this.#parts;
     let next = await this.#begin();
