@@ -1,6 +1,6 @@
 import { ArgumentRangeError, ArgumentTypeError } from "./errors.js";
 
-/** Milliseconds, or text such as `"500ms"`, `"30s"`, `"2m"`, `"1h"`. */
+/** Milliseconds as a bare number, never seconds; or text: `"500ms"`, `"30s"`, `"2m"`, `"1h"`. */
 export type Duration = number | `${number}${"ms" | "s" | "m" | "h"}`;
 
 const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
@@ -32,7 +32,9 @@ export function parseDuration(value: unknown, option: string, limits: DurationLi
   const whole = Math.ceil(ms);
   const zeroOk = limits.zero === true && whole === 0;
   if (!zeroOk && !(ms > 0 && whole >= min && whole <= max)) {
-    throw new ArgumentRangeError(option, value, describe(min, max, limits));
+    const isShort = typeof value === "number" && value > 0 && value < min;
+    const hint = isShort ? ` (a bare number is milliseconds; "${value}s" is seconds)` : "";
+    throw new ArgumentRangeError(option, value, describe(min, max, limits) + hint);
   }
   return whole;
 }

@@ -286,7 +286,7 @@ export class HeldLease<T extends FencingToken | undefined>
     if (left <= 0) {
       const overHeld = elapsedMs(this.startedAt, at) >= this.terms.maxHoldMs;
       if (overHeld) this.lose("max-hold", `was held longer than ${this.terms.maxHoldMs} ms`);
-      else this.lose("deadline", "was not renewed before its deadline");
+      else this.lose("deadline", `was not renewed before its deadline (TTL ${this.ttlMs} ms)`);
       return;
     }
     if (left <= this.terms.graceMs && !this.#ending) this.#end();
@@ -339,7 +339,7 @@ export class HeldLease<T extends FencingToken | undefined>
   }
 
   #reason(): LeaseLostError {
-    const how = "was not renewed in time: its deadline is near, or past";
+    const how = `was not renewed in time: its deadline is near, or past (TTL ${this.ttlMs} ms)`;
     return this.#lost ?? this.#error("deadline", how);
   }
 

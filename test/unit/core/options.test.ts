@@ -181,6 +181,12 @@ describe("durations", () => {
     const limits = { minMs: 1_500, maxMs: 31_536_000_000 };
     expect(() => parseDuration(1, "ttl", limits)).toThrow(/at least 1500ms and at most 8760h/);
     expect(() => parseDuration(1, "ttl", { minMs: 10_000 })).toThrow(/at least 10s and finite/);
+    // Whoever means seconds is told what a bare number is.
+    expect(() => parseDuration(30, "ttl", { minMs: 50 })).toThrow(
+      'ttl must be at least 50ms and finite (a bare number is milliseconds; "30s" is seconds)',
+    );
+    expect(() => parseDuration("30ms", "ttl", { minMs: 50 })).toThrow(/finite, got "30ms"/);
+    expect(() => parseDuration(-1, "ttl", { minMs: 50 })).toThrow(/finite, got -1/);
   });
 
   it("undefined is the default: 30 s, or the store's nearest", async () => {

@@ -22,6 +22,8 @@ describe("a holder is told in time", () => {
     expect(abortedMs).toBeLessThanOrEqual(2000);
     expect(lease.signal.reason).toBeInstanceOf(LeaseLostError);
     expect(lease.signal.reason).toMatchObject({ reason: "deadline" });
+    // A number without a unit that was meant as seconds shows in the log.
+    expect(String(lease.signal.reason)).toContain("(TTL 2000 ms)");
     expect(lease.state).toBe("lost");
     expect(() => lease.assertHeld()).toThrow(LeaseLostError);
   });
