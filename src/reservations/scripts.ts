@@ -9,10 +9,11 @@
  * Time is read after the lock is had, once for each call: a reservation that expires while a call
  * waits counts as expired.
  */
-import { KeptSql } from "../sql/kept-sql.js";
+import { KeptSql, type Holes } from "../sql/kept-sql.js";
 import { numberOf, orNull, textOf } from "../sql/reading.js";
 import { Shortcut, type Script, type SqlRow } from "../sql/script.js";
 import { byDialect, forUpdate, now, own, raw, sql } from "../sql/statement.js";
+import type { Sql, SqlPiece } from "../sql/statement.js";
 import type { Wanted, Which } from "./arguments.js";
 import type { Places, Reservation } from "./contract.js";
 import { CapacityError, ReservationStateError, type ReservationState } from "./errors.js";
@@ -108,33 +109,49 @@ function* free(item: Item, atMs: number): Script<{ item: Item; count: number }> 
 /**
  * A reservation for whoever has none, while there are places without looking for expired ones: one
  * statement. The item's row is locked by its own change, and counts as it is then; a reservation
- * of this holder that is made at the same time is met as a key that is there, and undoes it.
+ * of this holder that is made at the same time is met as a key that is there, and undoes it. On
+ * SQLite, where nothing is made at the same time, it is two.
  */
-function* reserveAtOnce(wanted: Wanted): Script<Reservation | null> {
+function* reserveAtOnce(wanted: Wanted, backend: string): Script<Reservation | null> {
   const { item, holder, quantity, capacity, forMs } = wanted;
   // An item that is made has the capacity that is asked for, or one place.
-  const capacityIfNew = capacity ?? 1;
-  if (quantity > capacityIfNew) return null;
-  const statement = capacity === undefined ? RESERVE : RESERVE_OF_CAPACITY;
-  const filled = statement.with({ item, holder, quantity, capacity: capacityIfNew, forMs });
-  const [row] = yield new Shortcut(filled);
-  if (row === undefined) return null;
+  const values = { item, holder, quantity, capacity: capacity ?? 1, forMs };
+  if (quantity > values.capacity) return null;
+  if (backend === "sqlite") {
+    const hole = (name: keyof typeof values): SqlPiece => sql`${values[name]}`;
+    const holes = { text: hole, whole: hole };
+    const [place] = yield takePlaces(holes, capacity !== undefined);
+    if (place === undefined) return null;
+    yield sql`INSERT INTO ${RESERVATION} (item, holder, quantity, state, held_until)
+      VALUES (${item}, ${holder}, ${quantity}, 'held', ${now} + ${forMs})`;
+  } else {
+    const statement = capacity === undefined ? RESERVE : RESERVE_OF_CAPACITY;
+    const [row] = yield new Shortcut(statement.with(values));
+    if (row === undefined) return null;
+  }
   return { item, holder, quantity, state: "held", leftMs: forMs };
 }
 
-function reserving(isCapacityGiven: boolean) {
-  return new KeptSql<"item" | "holder" | "quantity" | "capacity" | "forMs">(
-    ({ text, whole }) => sql`WITH place AS (
-      INSERT INTO ${ITEM} AS i (name, capacity, taken)
-      VALUES (${text("item")}, ${whole("capacity")}, ${whole("quantity")})
-      ON CONFLICT (name) DO UPDATE SET taken = i.taken + excluded.taken
-        WHERE i.taken + excluded.taken <= i.capacity
-          ${isCapacityGiven ? sql`AND i.capacity = ${whole("capacity")}` : raw("")}
-          AND NOT EXISTS (SELECT 1 FROM ${RESERVATION}
-            WHERE item = ${text("item")} AND holder = ${text("holder")})
-      RETURNING name)
+type Asked = "item" | "holder" | "quantity" | "capacity" | "forMs";
+
+/** Counts the places as taken, of an item that is made where it is not there. */
+function takePlaces({ text, whole }: Holes<Asked>, isCapacityGiven: boolean): Sql {
+  const isCapacity = isCapacityGiven ? sql`AND i.capacity = ${whole("capacity")}` : raw("");
+  return sql`INSERT INTO ${ITEM} AS i (name, capacity, taken)
+    SELECT ${text("item")}, ${whole("capacity")}, ${whole("quantity")}
+    WHERE NOT EXISTS (SELECT 1 FROM ${RESERVATION}
+      WHERE item = ${text("item")} AND holder = ${text("holder")})
+    ON CONFLICT (name) DO UPDATE SET taken = i.taken + excluded.taken
+      WHERE i.taken + excluded.taken <= i.capacity ${isCapacity}
+    RETURNING name`;
+}
+
+function reserving(isCapacityGiven: boolean): KeptSql<Asked> {
+  return new KeptSql<Asked>(
+    (holes) => sql`WITH place AS (${takePlaces(holes, isCapacityGiven)})
     INSERT INTO ${RESERVATION} (item, holder, quantity, state, held_until)
-    SELECT name, ${text("holder")}, ${whole("quantity")}, 'held', ${now} + ${whole("forMs")}
+    SELECT name, ${holes.text("holder")}, ${holes.whole("quantity")}, 'held',
+      ${now} + ${holes.whole("forMs")}
     FROM place RETURNING 1 AS reserved`,
   );
 }
@@ -144,7 +161,7 @@ const RESERVE_OF_CAPACITY = reserving(true);
 
 /** Reserves for a holder. */
 export function* reserve(wanted: Wanted, backend: string): Script<Reservation | null> {
-  const done = yield* reserveAtOnce(wanted);
+  const done = yield* reserveAtOnce(wanted, backend);
   if (done !== null) return done;
   const { quantity, forMs } = wanted;
   let item = yield* lockOrMakeItem(wanted.item, wanted.capacity ?? 1);
