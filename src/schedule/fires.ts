@@ -6,6 +6,11 @@
  * unique key. `upto_ms` is the latest fire that was dealt with and only grows, so a replica that is
  * late by any time finds it behind, also when the row was swept.
  *
+ * A run is taken from its holder only under the lock of the fire's row, looked at again there: the
+ * holder may have ended or extended it in a transaction that is still open.
+ *   1. H completes its fire in a transaction, in time.   2. The lease passes, as far as C can see.
+ *   3. H commits.   4. C writes itself into the row: what was done is done a second time.
+ *
  * Time is the store's. A replica whose clock is ahead comes early, sees by the store's clock that
  * the time has not come, and is told how long to wait: no fire runs before its time by that clock.
  */
@@ -14,8 +19,8 @@ import type { FencingToken } from "../core/token.js";
 import { later } from "../sql/counter.js";
 import { bigintOf, numberOf, orNull, textOf } from "../sql/reading.js";
 import { onceLocked } from "../sql/row-locks.js";
-import { insertNew, type Script } from "../sql/script.js";
-import { forUpdate, now, own, sql } from "../sql/statement.js";
+import { insertNew, type Script, type SqlRow } from "../sql/script.js";
+import { forUpdate, forUpdateSkipLocked, now, own, sql } from "../sql/statement.js";
 
 /** What becomes of a fire while an earlier run of the schedule lasts. */
 export type Overlap = "skip" | "wait" | "allow";
@@ -67,15 +72,13 @@ interface Seen {
 /** Claims the next fire whose time has come. */
 export function* claimFire(claimer: Claimer): Script<Claiming> {
   const seen = yield* lockName(claimer.name);
-  const runs = yield* runsOf(claimer.name);
-  for (const run of runs.filter(({ leftMs }) => leftMs <= 0)) {
-    const { fireMs, tries } = run;
+  const { lasting, left } = yield* runsOf(claimer.name);
+  for (const { fireMs, tries } of left) {
     if (claimer.crashed === "rerun" && tries < claimer.maxTries) {
       return { fire: yield* grant(claimer, seen, fireMs, tries + 1) };
     }
     yield* endFire(claimer.name, fireMs, "crashed", "its process ended, or lost its lease");
   }
-  const lasting = runs.filter(({ leftMs }) => leftMs > 0);
   const lastsMs = lasting.length === 0 ? null : Math.min(...lasting.map(({ leftMs }) => leftMs));
   for (const fireMs of claimer.due(seen.uptoMs, seen.nowMs)) {
     // What was due before the run began is made up for, and comes after it; not in its place.
@@ -133,15 +136,34 @@ interface Run {
   readonly tries: number;
 }
 
-function* runsOf(name: string): Script<Run[]> {
+/** Runs of a schedule: those that last, and those that were left by their holders, locked. */
+function* runsOf(name: string): Script<{ readonly lasting: Run[]; readonly left: Run[] }> {
   const rows = yield sql`SELECT fire_ms, started_ms, until_ms - ${now} AS left_ms, tries
     FROM ${own("schedule_fire")} WHERE name = ${name} AND state = 'running' ORDER BY fire_ms`;
-  return rows.map((row) => ({
+  const [lasting, left]: [Run[], Run[]] = [[], []];
+  for (const row of rows) {
+    const seen = runIn(row);
+    if (seen.leftMs > 0) {
+      lasting.push(seen);
+      continue;
+    }
+    const [locked] = yield sql`SELECT fire_ms, started_ms, until_ms - ${now} AS left_ms, tries
+      FROM ${own("schedule_fire")} WHERE name = ${name} AND fire_ms = ${seen.fireMs}
+      AND state = 'running' ${forUpdateSkipLocked}`;
+    // Its holder is at it, or has just ended it.
+    const run = locked === undefined ? { ...seen, leftMs: LOOK_AGAIN_MS } : runIn(locked);
+    (run.leftMs > 0 ? lasting : left).push(run);
+  }
+  return { lasting, left };
+}
+
+function runIn(row: SqlRow): Run {
+  return {
     fireMs: numberOf(row["fire_ms"]),
     startedMs: numberOf(row["started_ms"]),
     leftMs: numberOf(row["left_ms"]),
     tries: numberOf(row["tries"]),
-  }));
+  };
 }
 
 /** From here on the fire is dealt with. */
