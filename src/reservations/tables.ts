@@ -12,12 +12,14 @@ export const RESERVATION_TABLES: TablePlan = {
     reservation_item: {
       columns: sql`name ${column.key} NOT NULL PRIMARY KEY, capacity ${column.integer} NOT NULL,
         taken ${column.integer} NOT NULL`,
+      isInKey: true,
     },
     reservation: {
       columns: sql`item ${column.key} NOT NULL, holder ${column.key} NOT NULL,
         quantity ${column.integer} NOT NULL, state ${column.key} NOT NULL,
         held_until ${column.integer}, PRIMARY KEY (item, holder)`,
       indexes: { reservation_until: "held_until" },
+      isInKey: true,
     },
   },
 };

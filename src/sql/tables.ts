@@ -61,6 +61,8 @@ export interface TableShape {
   readonly columns: Sql;
   /** Each further index by its name, which must begin with the table's: its columns, or more. */
   readonly indexes?: Readonly<Record<string, string | PartialIndex>>;
+  /** On SQLite the rows stand in the primary key itself: one page less to be written for each. */
+  readonly isInKey?: true;
 }
 
 /** An index of some rows alone, which the others need not be written to; MySQL has all in it. */
@@ -96,10 +98,11 @@ function tableStatements(plan: TablePlan, dialect: Dialect): readonly Sql[] {
   return all.flatMap(([name, shape]) => makeTable(name, shape, dialect));
 }
 
-function makeTable(name: string, { columns, indexes = {} }: TableShape, dialect: Dialect): Sql[] {
-  const named = Object.entries(indexes).map(([index, shape]) => ({
+function makeTable(name: string, shape: TableShape, dialect: Dialect): Sql[] {
+  const { columns, indexes = {}, isInKey = false } = shape;
+  const named = Object.entries(indexes).map(([index, rows]) => ({
     index,
-    ...(typeof shape === "string" ? { on: shape, where: undefined } : shape),
+    ...(typeof rows === "string" ? { on: rows, where: undefined } : rows),
   }));
   const head = sql`CREATE TABLE IF NOT EXISTS ${own(name)} (${columns}`;
   if (dialect === "mysql") {
@@ -113,7 +116,8 @@ function makeTable(name: string, { columns, indexes = {} }: TableShape, dialect:
     const some = raw(where === undefined ? "" : ` WHERE ${where}`);
     return sql`${create}${own(name)} (${raw(on)})${some}`;
   });
-  return [sql`${head})`, ...beside];
+  const kind = raw(dialect === "sqlite" && isInKey ? " WITHOUT ROWID" : "");
+  return [sql`${head})${kind}`, ...beside];
 }
 
 /** What is known of a pattern's tables. */
