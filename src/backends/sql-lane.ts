@@ -7,14 +7,14 @@ import type { OwnConnection, Result } from "./sql-client.js";
  * busy pool, nor behind a slow statement.
  */
 export class Lane<V, C extends OwnConnection<V>> {
-  readonly #connect: () => Promise<C>;
+  readonly #connect: (waitingMs: number) => Promise<C>;
   #connection: C | undefined;
   #connecting: Promise<C> | undefined;
   /** How much is not answered yet. */
   #underWay = 0;
   #isClosed = false;
 
-  constructor(connect: () => Promise<C>) {
+  constructor(connect: (waitingMs: number) => Promise<C>) {
     this.#connect = connect;
   }
 
@@ -25,7 +25,7 @@ export class Lane<V, C extends OwnConnection<V>> {
 
   /** Does something with the connection. */
   async use<R>(call: Call, work: (connection: C) => Promise<R>): Promise<R> {
-    const connection = await this.#ready();
+    const connection = await this.#ready(call);
     // Nothing is sent for a call that ended while the connection was being made.
     call.signal.throwIfAborted();
     this.#underWay++;
@@ -55,10 +55,10 @@ export class Lane<V, C extends OwnConnection<V>> {
     else await connection?.close();
   }
 
-  async #ready(): Promise<C> {
+  async #ready({ timeoutMs }: Call): Promise<C> {
     if (this.#isClosed) throw new UnavailableError("the backend is closed", { retryable: false });
     if (this.#connection?.isOpen === true) return this.#connection;
-    this.#connecting ??= this.#connect()
+    this.#connecting ??= this.#connect(timeoutMs)
       .then((connection) => (this.#connection = connection))
       .finally(() => (this.#connecting = undefined));
     return this.#connecting;

@@ -18,7 +18,8 @@ export type Renewals = Lane<Value, Connection>;
 export interface Database {
   /** One statement that is a transaction by itself. */
   run(text: string, values: readonly Value[], limits: Limits): Promise<Result>;
-  connect(): Promise<Connection>;
+  /** @param waitingMs how long the caller waits for it; the driver never gives up before that */
+  connect(waitingMs?: number): Promise<Connection>;
   /** Closes what the backend has opened. */
   close(): Promise<void>;
 }

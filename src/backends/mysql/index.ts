@@ -82,7 +82,7 @@ interface Opened {
 export function mysqlBackend(options: MysqlBackendOptions): MysqlBackend {
   checkSettings(options);
   const { database, faults, prepare, runtime, schema: wanted, migrate = true } = options;
-  const renewals: Renewals = new Lane(() => database.connect());
+  const renewals: Renewals = new Lane((waitingMs) => database.connect(waitingMs));
   let state: Opened | undefined;
   let isClosed = false;
 

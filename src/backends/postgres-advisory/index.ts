@@ -91,7 +91,7 @@ export function postgresAdvisoryBackend(options: PostgresAdvisoryBackendOptions)
   });
 
   const open = async (call: Call): Promise<void> => {
-    const connection = await connect();
+    const connection = await connect(call.timeoutMs);
     const giveUp = (): void => connection.destroy();
     call.signal.addEventListener("abort", giveUp, { once: true });
     try {

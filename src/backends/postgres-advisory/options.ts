@@ -16,7 +16,7 @@ export interface PostgresAdvisorySettings {
 
 /** Settings of `postgresAdvisoryBackend`. */
 export interface PostgresAdvisoryBackendOptions extends PostgresAdvisorySettings {
-  readonly connect: () => Promise<Connection>;
+  readonly connect: (waitingMs?: number) => Promise<Connection>;
   readonly faults: Faults;
   /** Looks at the server and makes missing tables. */
   prepare(connection: Connection, plan: StorePlan): Promise<FoundStore>;

@@ -89,7 +89,7 @@ export function postgresBackend(options: PostgresBackendOptions): PostgresBacken
   const schema = checkSettings(options);
   const { database, faults, runtime, migrate = true } = options;
   const statements = statementsFor(schema);
-  const renewals: Renewals = new Lane(() => database.connect());
+  const renewals: Renewals = new Lane((waitingMs) => database.connect(waitingMs));
   let state: Opened | undefined;
   let isClosed = false;
 

@@ -21,8 +21,12 @@ export interface MysqlDatabase {
     texts: MysqlTransactionTexts,
     limits: MysqlTransactionLimits,
   ): Promise<R>;
-  /** A connection of our own, beside the pool and not counted by it. */
-  readonly connect: () => Promise<MysqlConnection>;
+  /**
+   * A connection of our own, beside the pool and not counted by it. See `connectWithin`.
+   *
+   * @param waitingMs how long the caller waits for it, milliseconds
+   */
+  readonly connect: (waitingMs?: number) => Promise<MysqlConnection>;
   /** Closes what we have opened; never a caller's pool. */
   readonly close: () => Promise<void>;
 }

@@ -1,11 +1,12 @@
 /** Databases by URL or beside a caller's pool. The only file that loads the client library. */
 import { ArgumentTypeError } from "../../core/errors.js";
 import { corePool, type MysqlPool } from "./client.js";
+import type { MysqlConnection } from "./connection.js";
 import { connectOwn, poolDatabase, type MysqlDatabase } from "./database.js";
+import { connectWithin } from "../connecting.js";
 import { MissingLibraryError } from "../missing-library.js";
 
 const INSTALL_LINE = "npm install mysql2";
-const CONNECT_WITHIN_MS = 5_000;
 const MAX_CONNECTIONS = 10;
 
 /** What a connection beside a pool takes over from it: where to, as whom, and how. */
@@ -26,13 +27,27 @@ const SETTINGS: readonly string[] = [
 export async function openMysql(url: string, needsDatabase: boolean): Promise<MysqlDatabase> {
   const uri = checkUrl(url, needsDatabase);
   const { createPool, createConnection } = await load();
-  const settings = { uri, connectTimeout: CONNECT_WITHIN_MS, enableKeepAlive: true };
-  const pool = createPool({ ...settings, connectionLimit: MAX_CONNECTIONS });
-  const core = corePool(pool);
-  return poolDatabase(core, {
-    connect: () => connectOwn(createConnection, { ...settings }),
-    close: () => new Promise((resolve) => core.end(() => resolve())),
-  });
+  const within = connectWithin();
+  const settings = (waitingMs?: number): Readonly<Record<string, unknown>> => {
+    return { uri, connectTimeout: within(waitingMs), enableKeepAlive: true };
+  };
+  let made: MysqlDatabase | undefined;
+  /** Made when it is first used: by then it is known how long callers wait for a connection. */
+  const database = (): MysqlDatabase => {
+    if (made !== undefined) return made;
+    const core = corePool(createPool({ ...settings(), connectionLimit: MAX_CONNECTIONS }));
+    const close = (): Promise<void> => new Promise((resolve) => core.end(() => resolve()));
+    return (made = poolDatabase(core, { connect, close }));
+  };
+  const connect = (waitingMs?: number): Promise<MysqlConnection> =>
+    connectOwn(createConnection, settings(waitingMs));
+  return {
+    run: (text, values, limits) => database().run(text, values, limits),
+    begin: (work, texts, limits) => database().begin(work, texts, limits),
+    connect,
+    // Made, if it was not: one that is used after its end has to refuse.
+    close: () => database().close(),
+  };
 }
 
 /**
@@ -43,15 +58,16 @@ export async function openMysql(url: string, needsDatabase: boolean): Promise<My
  */
 export function adoptMysql(pool: MysqlPool, option = "pool"): MysqlDatabase {
   const core = corePool(pool, option);
+  const within = connectWithin();
   return poolDatabase(core, {
-    async connect() {
+    async connect(waitingMs) {
       const { createConnection } = await load();
       const { connectionConfig } = core.config;
       const kept = SETTINGS.filter((name) => connectionConfig[name] !== undefined);
       const settings = Object.fromEntries(kept.map((name) => [name, connectionConfig[name]]));
       return connectOwn(createConnection, {
         ...settings,
-        connectTimeout: CONNECT_WITHIN_MS,
+        connectTimeout: within(waitingMs),
         enableKeepAlive: true,
       });
     },

@@ -1,6 +1,6 @@
 /** Connections of a pool. */
 import { whenAborted } from "../../core/aborting.js";
-import { UnavailableError } from "../../core/errors.js";
+import { noneFree } from "../connecting.js";
 import type { CorePool, CorePoolConnection } from "./client.js";
 import { Session } from "./connection.js";
 import { explainMysql } from "./errors.js";
@@ -24,13 +24,7 @@ export function reserve(
     let isOver = false;
     const end = (): void => {
       isOver = true;
-      reject(
-        new UnavailableError(
-          "the pool had no free connection in time: all are in use; begin fewer calls at once, " +
-            "or give a pool that has more (connectionLimit)",
-          { backend: "mysql" },
-        ),
-      );
+      reject(noneFree("mysql", "connectionLimit"));
     };
     // Shared by all calls that began at about the same time.
     const unlisten = whenAborted(patience, end);

@@ -33,15 +33,19 @@ export interface PostgresDatabase {
     work: (transaction: PostgresTransaction) => Promise<R>,
     beginning: PostgresBeginning,
   ): Promise<R>;
-  /** A connection of our own, beside the pool and not counted by it. */
-  readonly connect: () => Promise<PostgresConnection>;
+  /**
+   * A connection of our own, beside the pool and not counted by it. See `connectWithin`.
+   *
+   * @param waitingMs how long the caller waits for it, milliseconds
+   */
+  readonly connect: (waitingMs?: number) => Promise<PostgresConnection>;
   /** Closes what we have opened; never a caller's pool. */
   readonly close: () => Promise<void>;
 }
 
 /** How a database makes connections of its own, and ends them. */
 export interface PostgresOpening {
-  readonly connect: () => Promise<PostgresConnection>;
+  readonly connect: (waitingMs?: number) => Promise<PostgresConnection>;
   readonly close: () => Promise<void>;
 }
 

@@ -1,11 +1,13 @@
 /** Databases by URL or beside a caller's client. The only file that loads a client library. */
 import { ArgumentTypeError } from "../../core/errors.js";
+import type { Pool } from "pg";
 import { knownPostgres, type KnownPostgres, type PgClient, type PostgresClient } from "./client.js";
 import type { PostgresConnection } from "./connection.js";
-import { poolDatabase, type PostgresDatabase } from "./database.js";
+import { poolDatabase, type PostgresDatabase, type PostgresOpening } from "./database.js";
 import { explainPostgres } from "./errors.js";
 import { connectPg, endPg, settingsOfClient, settingsOfPool } from "./pg.js";
 import { connectSql } from "./sql.js";
+import { connectWithin, type ConnectWithin } from "../connecting.js";
 import { MissingLibraryError } from "../missing-library.js";
 
 /** Which client library. */
@@ -21,7 +23,6 @@ export interface OpenPostgresOptions {
 
 const LIBRARIES: readonly PostgresLibrary[] = ["pg", "postgres"];
 const INSTALL_LINE = "npm install pg";
-const CONNECT_WITHIN_MS = 5_000;
 const IDLE_MS = 10_000;
 
 /**
@@ -39,7 +40,7 @@ export async function openPostgres(
   const wanted = options.library === undefined ? LIBRARIES : [options.library];
   for (const library of wanted) {
     const open = library === "pg" ? await loadPg() : await loadSql();
-    if (open !== undefined) return open(url, max);
+    if (open !== undefined) return madeWhenUsed(open(url, max));
   }
   const what = "a Postgres URL needs a client library";
   throw new MissingLibraryError(what, INSTALL_LINE, { backend: "postgres" });
@@ -67,7 +68,7 @@ export function adoptPostgres(pool: PostgresClient, option = "pool"): PostgresDa
 export function besidePostgres(
   client: PostgresClient,
   option = "client",
-): () => Promise<PostgresConnection> {
+): Connect {
   const known = knownPostgres(client, option);
   const { max } = (known.client as { options?: { max?: number } }).options ?? {};
   if (known.kind === "pg-pool" || (known.kind === "postgres" && max !== 1)) {
@@ -85,7 +86,7 @@ export function besidePostgres(
 export async function connectorFor(
   url: string,
   options: OpenPostgresOptions = {},
-): Promise<() => Promise<PostgresConnection>> {
+): Promise<Connect> {
   // Its pool opens nothing before it is used.
   const { connect } = await openPostgres(url, options);
   return connect;
@@ -105,25 +106,49 @@ function checkUrl(url: unknown): void {
   }
 }
 
-type Connect = () => Promise<PostgresConnection>;
-type Open = (url: string, max: number) => PostgresDatabase;
+type Connect = (waitingMs?: number) => Promise<PostgresConnection>;
+
+/** How a library opens what is at a URL. Connections take no longer than they are told. */
+interface Opened {
+  readonly connect: (withinMs: number) => Promise<PostgresConnection>;
+  readonly pool: (opening: Pick<PostgresOpening, "connect">, withinMs: number) => PostgresDatabase;
+}
+type Open = (url: string, max: number) => Opened;
+
+/**
+ * A database whose pool is made when it is first used: by then it is known how long callers wait
+ * for a connection.
+ */
+function madeWhenUsed(opened: Opened): PostgresDatabase {
+  const connect = explained(opened.connect);
+  let made: PostgresDatabase | undefined;
+  const pool = (): PostgresDatabase => (made ??= opened.pool({ connect }, connect.within()));
+  return {
+    run: (text, values, running) => pool().run(text, values, running),
+    onSession: (work, limits) => pool().onSession(work, limits),
+    begin: (work, beginning) => pool().begin(work, beginning),
+    connect,
+    // Made, if it was not: one that is used after its end has to refuse.
+    close: () => pool().close(),
+  };
+}
 
 function besides(known: KnownPostgres): Connect {
   switch (known.kind) {
     case "pg-pool": {
       const [make, settings] = settingsOfPool(known.client);
-      return explained(() => connectPg(make, settings));
+      return explained((withinMs) => connectPg(make, settings, withinMs));
     }
     case "pg-client": {
       const [make, settings] = settingsOfClient(known.client);
-      return explained(() => connectPg(make, settings));
+      return explained((withinMs) => connectPg(make, settings, withinMs));
     }
     case "postgres":
-      return explained(async () => {
+      return explained(async (withinMs) => {
         const loaded = await import("postgres").catch(unlessMissing);
         if (loaded === undefined) throw new Error("the library of this client cannot be found");
         const make = loaded.default as (settings: object) => unknown;
-        return connectSql(make, known.client.options);
+        return connectSql(make, known.client.options, withinMs);
       });
   }
 }
@@ -135,36 +160,42 @@ async function loadPg(): Promise<Open | undefined> {
   const make = Client as unknown as new (settings: object) => PgClient;
   return (url, max) => {
     const settings = { connectionString: url, keepAlive: true };
-    const pool = new Pool({
-      ...settings,
-      max,
-      connectionTimeoutMillis: CONNECT_WITHIN_MS,
-      idleTimeoutMillis: IDLE_MS,
-      // An idle connection is no reason for a process to go on.
-      allowExitOnIdle: true,
-    });
-    // An idle connection that breaks is replaced when one is needed.
-    pool.on("error", () => undefined);
-    const clients = new Set<object>();
-    pool.on("connect", (client) => void clients.add(client));
-    pool.on("remove", (client) => void clients.delete(client));
-    /** Those at work: whose time is limited, and who give them back. */
-    const busy = new Set<object>();
-    let whenIdle = (): void => undefined;
-    pool.on("acquire", (client) => void busy.add(client));
-    pool.on("release", (_error, client) => {
-      busy.delete(client);
-      if (busy.size === 0) whenIdle();
-    });
-    const close = async (): Promise<void> => {
-      const ending = pool.end();
-      if (busy.size > 0) await new Promise<void>((idle) => (whenIdle = idle));
-      await endPg(ending, [...clients]);
+    return {
+      connect: (withinMs) => connectPg(make as never, settings, withinMs),
+      pool(opening, withinMs) {
+        const pool = new Pool({
+          ...settings,
+          max,
+          connectionTimeoutMillis: withinMs,
+          idleTimeoutMillis: IDLE_MS,
+          // An idle connection is no reason for a process to go on.
+          allowExitOnIdle: true,
+        });
+        return poolDatabase(pool, { ...opening, close: closing(pool) });
+      },
     };
-    return poolDatabase(pool, {
-      connect: explained(() => connectPg(make as never, settings)),
-      close,
-    });
+  };
+}
+
+/** Ends a pool of our own when what is under way in it has ended. */
+function closing(pool: Pool): () => Promise<void> {
+  // An idle connection that breaks is replaced when one is needed.
+  pool.on("error", () => undefined);
+  const clients = new Set<object>();
+  pool.on("connect", (client) => void clients.add(client));
+  pool.on("remove", (client) => void clients.delete(client));
+  /** Those at work: whose time is limited, and who give them back. */
+  const busy = new Set<object>();
+  let whenIdle = (): void => undefined;
+  pool.on("acquire", (client) => void busy.add(client));
+  pool.on("release", (_error, client) => {
+    busy.delete(client);
+    if (busy.size === 0) whenIdle();
+  });
+  return async () => {
+    const ending = pool.end();
+    if (busy.size > 0) await new Promise<void>((idle) => (whenIdle = idle));
+    await endPg(ending, [...clients]);
   };
 }
 
@@ -173,14 +204,20 @@ async function loadSql(): Promise<Open | undefined> {
   if (loaded === undefined) return undefined;
   const postgres = loaded.default;
   return (url, max) => {
-    const settings = { connect_timeout: CONNECT_WITHIN_MS / 1_000, max_lifetime: null };
-    const idle_timeout = IDLE_MS / 1_000;
-    const sql = postgres(url, { ...settings, max, idle_timeout, onnotice: () => undefined });
     const make = (own: object): unknown => postgres(url, own);
-    return poolDatabase(sql, {
-      connect: explained(() => connectSql(make, settings)),
-      close: () => sql.end({ timeout: 1 }),
-    });
+    return {
+      connect: (withinMs) => connectSql(make, {}, withinMs),
+      pool(opening, withinMs) {
+        const sql = postgres(url, {
+          max,
+          max_lifetime: null,
+          idle_timeout: IDLE_MS / 1_000,
+          connect_timeout: Math.ceil(withinMs / 1_000),
+          onnotice: () => undefined,
+        });
+        return poolDatabase(sql, { ...opening, close: () => sql.end({ timeout: 1 }) });
+      },
+    };
   };
 }
 
@@ -193,12 +230,16 @@ function unlessMissing(error: unknown): undefined {
   throw error;
 }
 
-function explained(connect: Connect): Connect {
-  return async () => {
+function explained(
+  connect: (withinMs: number) => Promise<PostgresConnection>,
+): Connect & { readonly within: ConnectWithin } {
+  const within = connectWithin();
+  const told: Connect = async (waitingMs) => {
     try {
-      return await connect();
+      return await connect(within(waitingMs));
     } catch (error) {
       throw explainPostgres(error, { during: "connect", backend: "postgres", unsent: true });
     }
   };
+  return Object.assign(told, { within });
 }

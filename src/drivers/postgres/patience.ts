@@ -1,14 +1,11 @@
 /** Waiting for a free connection, no longer than somebody has patience. */
 import { whenAborted, type Abortable } from "../../core/aborting.js";
-import { UnavailableError } from "../../core/errors.js";
+import type { UnavailableError } from "../../core/errors.js";
+import { noneFree } from "../connecting.js";
 
-/** What is told when a pool had nothing free: nothing was sent. */
-export function noneFree(): UnavailableError {
-  return new UnavailableError(
-    "the pool had no free connection in time: all are in use; begin fewer calls at once, or give " +
-      "a pool that has more (max)",
-    { backend: "postgres" },
-  );
+/** What is told when a pool had nothing free. */
+export function noneFreePostgres(): UnavailableError {
+  return noneFree("postgres", "max");
 }
 
 /** What comes in time; what comes later is given back. */
@@ -21,7 +18,7 @@ export function withinPatience<C>(
     let isOver = false;
     const end = (): void => {
       isOver = true;
-      reject(noneFree());
+      reject(noneFreePostgres());
     };
     // Shared by all calls that began at about the same time.
     const unlisten = whenAborted(patience, end);

@@ -20,7 +20,7 @@ import {
 } from "./connection.js";
 import { explainPostgres, sqlState } from "./errors.js";
 import type { KeptSession } from "./kept.js";
-import { noneFree, withinPatience } from "./patience.js";
+import { noneFreePostgres, withinPatience } from "./patience.js";
 
 /** What is used of a client beyond what callers must bring. */
 interface FullClient extends Omit<PgClient, "query"> {
@@ -41,16 +41,19 @@ interface PoolClient extends FullClient {
 
 type ClientClass = new (settings: object) => FullClient;
 
-const CONNECT_WITHIN_MS = 5_000;
 const END_WITHIN_MS = 1_000;
 const nothing = (): void => undefined;
 
 /** Connects a client of our own with the class and settings of a pool, or of a client. */
-export async function connectPg(make: ClientClass, settings: object): Promise<PostgresConnection> {
+export async function connectPg(
+  make: ClientClass,
+  settings: object,
+  withinMs: number,
+): Promise<PostgresConnection> {
   const own = new OwnConnection();
   const client = new make({
     ...settings,
-    connectionTimeoutMillis: CONNECT_WITHIN_MS,
+    connectionTimeoutMillis: withinMs,
     keepAlive: true,
   });
   // Without a listener the error of a broken connection would end the process.
@@ -240,7 +243,7 @@ async function withClient<R>(
   const { client, release } = await reserve(pool, patience);
   if (signal?.aborted === true) {
     release(false);
-    throw noneFree();
+    throw noneFreePostgres();
   }
   const cutOff = (): void => release(true);
   signal?.addEventListener("abort", cutOff, { once: true });

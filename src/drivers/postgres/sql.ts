@@ -16,8 +16,9 @@ import {
   type PostgresTransaction,
   type PostgresValue,
 } from "./connection.js";
+import { machineTimers } from "../../platform/clocks.js";
 import { sqlState } from "./errors.js";
-import { noneFree } from "./patience.js";
+import { noneFreePostgres } from "./patience.js";
 
 /** A statement under way. */
 interface SqlQuery extends PromiseLike<unknown> {
@@ -35,10 +36,16 @@ interface FullSql extends Omit<PostgresSql, "unsafe"> {
 
 type MakeSql = (settings: object) => unknown;
 
-const CONNECT_WITHIN_S = 5;
-
-/** Connects an instance of our own that has one connection and keeps it. */
-export async function connectSql(make: MakeSql, settings: object): Promise<PostgresConnection> {
+/**
+ * Connects an instance of our own that has one connection and keeps it.
+ *
+ * @throws UnavailableError where the library goes on trying for longer than that.
+ */
+export async function connectSql(
+  make: MakeSql,
+  settings: object,
+  withinMs: number,
+): Promise<PostgresConnection> {
   const own = new OwnConnection();
   const sql = make({
     ...settings,
@@ -46,7 +53,7 @@ export async function connectSql(make: MakeSql, settings: object): Promise<Postg
     idle_timeout: null,
     max_lifetime: null,
     fetch_types: false,
-    connect_timeout: CONNECT_WITHIN_S,
+    connect_timeout: Math.ceil(withinMs / 1_000),
     onnotice: () => undefined,
     onclose: () => own.ended(),
     onnotify: (channel: string, payload: string) => own.noticed(channel, payload),
@@ -54,7 +61,7 @@ export async function connectSql(make: MakeSql, settings: object): Promise<Postg
   const end = (timeout: number): Promise<void> => sql.end({ timeout }).catch(() => undefined);
   let pid: number | undefined;
   try {
-    const first = await sql.unsafe("SELECT 1", []);
+    const first = await inTime(sql, withinMs);
     pid = (first as { state?: { pid?: number } }).state?.pid;
   } catch (error) {
     // Else it would go on trying.
@@ -66,6 +73,25 @@ export async function connectSql(make: MakeSql, settings: object): Promise<Postg
     announcedPid: () => pid,
     close: () => end(1),
     destroy: () => void end(0),
+  });
+}
+
+/**
+ * The first answer. The library begins anew, and without end, where a server hangs up on its
+ * greeting (seen with 3.4.9): one behind a balancer that is away, say, or where no TLS is spoken.
+ */
+function inTime(sql: FullSql, withinMs: number): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    const timer = machineTimers.after(withinMs, () => {
+      const { ssl = false } = sql.options as { readonly ssl?: unknown };
+      const hint = ssl === false ? "" : "; ssl is set: does the server take TLS at this port?";
+      const text = `the server did not take the connection within ${withinMs} ms${hint}`;
+      reject(new UnavailableError(text, { backend: "postgres" }));
+    });
+    sql
+      .unsafe("SELECT 1", [])
+      .then(resolve, reject)
+      .then(() => timer.cancel());
   });
 }
 
@@ -96,7 +122,7 @@ export async function runSql(
   try {
     return resultOf(await query);
   } catch (error) {
-    throw isWithdrawn ? noneFree() : error;
+    throw isWithdrawn ? noneFreePostgres() : error;
   } finally {
     unlisten();
     signal?.removeEventListener("abort", cancel);
@@ -124,7 +150,7 @@ export function beginSql<R>(
       patience?.removeEventListener("abort", giveUp);
       settle();
     };
-    const giveUp = (): void => end(() => reject(noneFree()));
+    const giveUp = (): void => end(() => reject(noneFreePostgres()));
     if (patience?.aborted === true) return giveUp();
     patience?.addEventListener("abort", giveUp, { once: true });
     const begun = (pool as unknown as FullSql).begin(async (tx) => {
