@@ -222,6 +222,8 @@ function refuseSchema({ schema }: Terms): void {
 
 /** Out of the statement's time, which is that of the transaction. */
 const QUERY_CANCELED = "57014";
+const DUPLICATE = "23505";
+const READ_ONLY = "25006";
 
 function overPostgres(
   database: PostgresDatabase,
@@ -237,11 +239,16 @@ function overPostgres(
           SET LOCAL idle_in_transaction_session_timeout = ${ms}`);
         return await work(transaction);
       }, { ...limits, guard: transactionGuard("write") }),
-    // One message, which the server takes for one transaction, and answers once.
-    alone: (statements, ms, limits) =>
-      database.onSession((session) => runKept(session, postgresSettings(ms), statements), limits),
+    // One message, which the server takes for one transaction, and answers once. Where it is one
+    // statement the settings would be a good part of its time, and all but one are defaults.
+    alone: (statements, ms, limits) => {
+      const settings = statements.length === 1 ? statementTime(ms) : postgresSettings(ms);
+      return database.onSession((session) => runKept(session, settings, statements), limits);
+    },
+    wantsTransaction: (error) =>
+      isContention(error) || [DUPLICATE, READ_ONLY].includes(sqlState(error) ?? ""),
     isContention,
-    isDuplicate: (error) => sqlState(error) === "23505",
+    isDuplicate: (error) => sqlState(error) === DUPLICATE,
     endsSession,
     refusesStatement: (error) => {
       const state = sqlState(error);
@@ -257,7 +264,11 @@ function overPostgres(
 /** First in each transaction, whatever the session's defaults are. */
 function postgresSettings(ms: number): string {
   return `SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;
-    SET LOCAL statement_timeout = ${ms}; SET LOCAL lock_timeout = ${ms}`;
+    ${statementTime(ms)}; SET LOCAL lock_timeout = ${ms}`;
+}
+
+function statementTime(ms: number): string {
+  return `SET LOCAL statement_timeout = ${ms}`;
 }
 
 const NO_PERMISSION = [1044, 1142, 1227];

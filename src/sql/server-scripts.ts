@@ -82,12 +82,7 @@ export class ServerScripts {
     ask: (statements: readonly RenderedKept[]) => Promise<{ readonly rows: SqlRows }>,
     { statements }: Shortcut,
   ): Promise<SqlRows> {
-    try {
-      return (await ask(statements.map((one) => one.in(this.#rendering.schema)))).rows;
-    } catch (error) {
-      if (this.#faults.isDuplicate(error)) return LEFT_OUT;
-      throw error;
-    }
+    return (await ask(statements.map((one) => one.in(this.#rendering.schema)))).rows;
   }
 
   async #execute(ask: Ask, step: Step): Promise<SqlRows> {

@@ -42,14 +42,20 @@ export interface ServerParts<K extends ServerDialect> extends ServerFaults {
     isSetUp?: boolean,
   ): Promise<R>;
   /**
-   * Runs statements by themselves, in READ COMMITTED and with time-outs of `ms` in the server as
-   * `begin` does, and answers the last; left out where a shortcut has no answer (no RETURNING).
+   * Runs statements by themselves, with a time-out of `ms` in the server, and answers the last;
+   * several in READ COMMITTED as `begin` does, one in whatever the session has. Left out where a
+   * shortcut has no answer (no RETURNING).
    */
   readonly alone?: (
     statements: readonly RenderedKept[],
     ms: number,
     limits: MessageLimits,
   ) => Promise<{ readonly rows: SqlRows }>;
+  /**
+   * Whether `alone` met a key that is there, others that were faster, or a default of the session
+   * that stands in its way: a transaction decides then, which sets what it needs.
+   */
+  readonly wantsTransaction?: (error: unknown) => boolean;
   /** Whether the server's error is the last of its session: at COMMIT this leaves it open. */
   endsSession(error: unknown): boolean;
   /** Whether the server refused a statement for what it says, and not for the time that it took. */
@@ -111,6 +117,7 @@ export class ServerStore<K extends ServerDialect> implements SqlStore<ServerDial
         this.#scripts.alone((statements) => alone(statements, ms, limits), shortcut),
       );
     } catch (error) {
+      if (this.#parts.wantsTransaction?.(error) === true) return LEFT_OUT;
       // As it is with COMMIT: who gets no answer does not know.
       throw this.#told(error, during, { stage: "commit" });
     }

@@ -171,6 +171,8 @@ onStores(
       "default_transaction_read_only=on",
       "default_transaction_isolation=repeatable\\ read",
       "default_transaction_isolation=serializable",
+      "lock_timeout=1",
+      "statement_timeout=1",
     ])("does not depend on the session's defaults: %s", async (setting) => {
       const spot = await store.fresh();
       const q = await spot.open((target, more) => queue(target, more));
