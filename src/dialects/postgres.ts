@@ -82,6 +82,42 @@ END
 $tenure$;`;
 }
 
+/** What the functions of a script are told apart by: those that never said are of revision 1. */
+const REVISION_COMMENT = "Tenure, revision ";
+
+/** SQL of the revision of the functions in a database; null where there are none. */
+export function revisionSql(anchor: string): string {
+  const there = `to_regprocedure(${quoteLiteral(anchor)})`;
+  const comment = `obj_description(${there}, 'pg_proc')`;
+  const told = `substring(${comment} FROM '^${REVISION_COMMENT}([0-9]+)$')`;
+  return `CASE WHEN ${there} IS NOT NULL THEN coalesce(${told}, '1')::integer END`;
+}
+
+/**
+ * The part of a script that makes functions, or replaces those of an older revision: tables that
+ * are there stay, and so would functions whose text has changed since. Those of a newer one are
+ * left: whoever starts last need not be the newest. Callers of either go on, so a revision keeps
+ * names, arguments and what is answered; where it cannot, the tables' version is raised.
+ *
+ * @param anchor the function that carries the revision, with its types
+ */
+export function makeFunctions(
+  anchor: string,
+  revision: number,
+  functions: readonly string[],
+): string {
+  const comment = quoteLiteral(REVISION_COMMENT + String(revision));
+  return `DO $setup$
+BEGIN
+  IF coalesce(${revisionSql(anchor)}, 0) > ${revision} THEN RETURN; END IF;
+
+${functions.join("\n\n")}
+
+COMMENT ON FUNCTION ${anchor} IS ${comment};
+END
+$setup$;`;
+}
+
 /** What is said around a transaction, so that no other than the one that was begun is committed. */
 export interface TransactionGuard {
   readonly first: string;

@@ -14,6 +14,8 @@ export interface StorePlan {
   readonly storeTable: string;
   readonly version: number;
   readonly script: string;
+  /** Of its functions: the revision that this release has, and SQL of the one that is there. */
+  readonly functions: { readonly revision: number; readonly foundSql: string };
   readonly migrate: boolean;
   readonly oldestServer: number;
 }
@@ -24,4 +26,6 @@ export interface FoundStore {
   readonly isDurable: boolean;
   /** Whether a pooler stands between. */
   readonly isPooled: boolean;
+  /** Said where the functions are those of an older release, which work. */
+  readonly outdated?: string | undefined;
 }

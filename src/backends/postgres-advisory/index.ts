@@ -12,13 +12,13 @@
  */
 import type { Backend, Call } from "../../core/backend.js";
 import { GuaranteeError, UnavailableError } from "../../core/errors.js";
-import { quoteIdentifier } from "../../dialects/postgres.js";
+import { quoteIdentifier, revisionSql } from "../../dialects/postgres.js";
 import type { Manifest } from "../../core/manifest.js";
 import type { FencingToken } from "../../core/token.js";
 import type { Connection, StorePlan } from "./client.js";
 import { Locks } from "./locks.js";
 import { checkSettings, type PostgresAdvisoryBackendOptions } from "./options.js";
-import { SCHEMA_VERSION, schemaSql } from "./schema.js";
+import { FUNCTIONS_REVISION, revisionAnchor, SCHEMA_VERSION, schemaSql } from "./schema.js";
 import { checkDirect, Sessions } from "./sessions.js";
 import { statementsFor } from "./statements.js";
 
@@ -48,6 +48,7 @@ function planFor(schema: string, migrate: boolean): StorePlan {
     storeTable: `${quoteIdentifier(schema)}.advisory_store`,
     version: SCHEMA_VERSION,
     script: schemaSql({ schema }),
+    functions: { revision: FUNCTIONS_REVISION, foundSql: revisionSql(revisionAnchor(schema)) },
     migrate,
     oldestServer: OLDEST_SERVER,
   };

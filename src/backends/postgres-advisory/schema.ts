@@ -2,10 +2,19 @@
  * The tables beside session locks: they say who holds and count the tokens. What decides is the
  * lock alone: a row whose session does not hold its lock means nothing.
  */
-import { beginSetup, checkSchema, DEFAULT_SCHEMA, quoteIdentifier } from "../../dialects/postgres.js";
+import {
+  beginSetup,
+  checkSchema,
+  DEFAULT_SCHEMA,
+  makeFunctions,
+  quoteIdentifier,
+} from "../../dialects/postgres.js";
 
 /** Version of the tables and functions that this release makes and needs. */
 export const SCHEMA_VERSION = 1;
+
+/** Revision of the functions: raised with every change of their text, and so of what they do. */
+export const FUNCTIONS_REVISION = 1;
 
 /** SQLSTATE of our own: somebody deleted a counter. */
 const COUNTER_MISSING_STATE = "TN002";
@@ -78,17 +87,30 @@ SELECT slot, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
 FROM generate_series(0, ${2 ** COUNTER_BITS - 1}) AS slot
 ON CONFLICT (slot) DO NOTHING;
 
-CREATE OR REPLACE FUNCTION ${s}.advisory_pid(p_name text) RETURNS integer LANGUAGE sql AS $tenure$
-  SELECT k.pid FROM pg_locks AS k WHERE ${locksKeySql(keySql("p_name"))} LIMIT 1
-$tenure$;
-
-${acquireFunction(s)}
-
-${releaseFunction(s)}
+${makeFunctions(revisionAnchor(name), FUNCTIONS_REVISION, functionTexts(name))}
 
 UPDATE ${s}.advisory_store SET version = ${SCHEMA_VERSION} WHERE version < ${SCHEMA_VERSION};
 COMMIT;
 `;
+}
+
+/** The function that carries the revision. */
+export function revisionAnchor(schema: string): string {
+  return `${quoteIdentifier(schema)}.advisory_pid(text)`;
+}
+
+/** The functions of a schema. */
+export function functionTexts(schema: string): readonly string[] {
+  const s = quoteIdentifier(schema);
+  return [pidFunction(s), acquireFunction(s), releaseFunction(s)];
+}
+
+/** The session that has locked a name. */
+function pidFunction(s: string): string {
+  return `CREATE OR REPLACE FUNCTION ${s}.advisory_pid(p_name text)
+RETURNS integer LANGUAGE sql AS $tenure$
+  SELECT k.pid FROM pg_locks AS k WHERE ${locksKeySql(keySql("p_name"))} LIMIT 1
+$tenure$;`;
 }
 
 /**

@@ -44,6 +44,8 @@ export interface StorePlan {
   readonly storeTable: string;
   readonly version: number;
   readonly script: string;
+  /** Of its functions: the revision that this release has, and SQL of the one that is there. */
+  readonly functions: { readonly revision: number; readonly foundSql: string };
   readonly migrate: boolean;
   readonly oldestServer: number;
 }
@@ -55,6 +57,8 @@ export interface FoundStore {
   readonly isDurable: boolean;
   /** Whether a pooler stands between: notices would reach whoever uses the session then. */
   readonly isPooled: boolean;
+  /** Said where the functions are those of an older release, which work. */
+  readonly outdated?: string | undefined;
   /** Whether the server tells its timeline. */
   readonly hasTimeline: boolean;
 }

@@ -12,7 +12,7 @@ import type { Backend, Call, Grant, NotifyWaiting, PollWaiting } from "../../cor
 import { UnavailableError } from "../../core/errors.js";
 import type { Manifest } from "../../core/manifest.js";
 import type { FencingToken } from "../../core/token.js";
-import { quoteIdentifier } from "../../dialects/postgres.js";
+import { quoteIdentifier, revisionSql } from "../../dialects/postgres.js";
 import { Asking } from "../sql-asking.js";
 import type { Value } from "../sql-client.js";
 import { Doubts } from "../sql-doubts.js";
@@ -22,7 +22,7 @@ import type { Renewals, StorePlan } from "./client.js";
 import { Leases } from "./leases.js";
 import { Notices } from "./notices.js";
 import { checkSettings, type PostgresBackendOptions } from "./options.js";
-import { SCHEMA_VERSION, schemaSql } from "./schema.js";
+import { FUNCTIONS_REVISION, revisionAnchor, SCHEMA_VERSION, schemaSql } from "./schema.js";
 import { statementsFor } from "./statements.js";
 
 /** A held check: a query to run in a transaction of the same database. */
@@ -62,6 +62,7 @@ function planFor(schema: string, migrate: boolean): StorePlan {
     storeTable: `${quoteIdentifier(schema)}.store`,
     version: SCHEMA_VERSION,
     script: schemaSql({ schema }),
+    functions: { revision: FUNCTIONS_REVISION, foundSql: revisionSql(revisionAnchor(schema)) },
     migrate,
     oldestServer: OLDEST_SERVER,
   };
@@ -102,13 +103,17 @@ export function postgresBackend(options: PostgresBackendOptions): PostgresBacken
   };
 
   const open = async (call: Call): Promise<Opened> => {
-    const { storeId, isDurable, isPooled, hasTimeline } = await renewals
+    const { storeId, isDurable, isPooled, hasTimeline, outdated } = await renewals
       .use(call, (connection) => options.prepare(connection, planFor(schema, migrate)))
       .catch((error: unknown) => {
         // A caller who has only the error could not close it, and it would keep the process.
         renewals.drop();
         throw faults.explain(error, { during: "open the store", backend: "postgres" });
       });
+    if (outdated !== undefined) {
+      const about = { name: "postgres", backend: "postgres" };
+      runtime.events?.publish({ type: "warning", ...about, message: outdated });
+    }
     const notices = new Notices(() => database.connect(), `tenure_${storeId}`, runtime);
     const asking = new Asking<Value>({
       backend: "postgres",

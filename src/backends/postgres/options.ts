@@ -23,7 +23,7 @@ export interface PostgresBackendOptions extends PostgresSettings {
   readonly faults: Faults;
   /** Looks at the server and makes missing tables. */
   prepare(connection: Connection, plan: StorePlan): Promise<FoundStore>;
-  readonly runtime: Pick<Runtime, "clock" | "timers" | "random">;
+  readonly runtime: Pick<Runtime, "clock" | "timers" | "random"> & Partial<Pick<Runtime, "events">>;
 }
 
 /** The checked schema. @throws TypeError or RangeError naming the option and its value. */

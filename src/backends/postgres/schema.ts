@@ -23,10 +23,19 @@
  * transaction that has locked the row `FOR KEY SHARE` stops take-over, release and break until its
  * end, and no renewal, which touches no key.
  */
-import { beginSetup, checkSchema, DEFAULT_SCHEMA, quoteIdentifier } from "../../dialects/postgres.js";
+import {
+  beginSetup,
+  checkSchema,
+  DEFAULT_SCHEMA,
+  makeFunctions,
+  quoteIdentifier,
+} from "../../dialects/postgres.js";
 
 /** Version of the tables and functions that this release makes and needs. */
 export const SCHEMA_VERSION = 1;
+
+/** Revision of the functions: raised with every change of their text, and so of what they do. */
+export const FUNCTIONS_REVISION = 2;
 
 /** SQLSTATE of our own: somebody deleted a counter. */
 export const COUNTER_MISSING_STATE = "TN002";
@@ -85,15 +94,22 @@ SELECT slot, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
 FROM generate_series(0, ${2 ** COUNTER_BITS - 1}) AS slot
 ON CONFLICT (slot) DO NOTHING;
 
-${acquireFunction(s)}
-
-${endFunction(s)}
-
-${renewFunction(s)}
+${makeFunctions(revisionAnchor(name), FUNCTIONS_REVISION, functionTexts(name))}
 
 UPDATE ${s}.store SET version = ${SCHEMA_VERSION} WHERE version < ${SCHEMA_VERSION};
 COMMIT;
 `;
+}
+
+/** The function that carries the revision. */
+export function revisionAnchor(schema: string): string {
+  return `${quoteIdentifier(schema)}.renew(text)`;
+}
+
+/** The functions of a schema. */
+export function functionTexts(schema: string): readonly string[] {
+  const s = quoteIdentifier(schema);
+  return [acquireFunction(s), endFunction(s), renewFunction(s)];
 }
 
 /**

@@ -15,7 +15,9 @@ export interface StorePlan {
   readonly version: number;
   /** Makes what is missing; fails with SQLSTATE TN001 where a newer version is. */
   readonly script: string;
-  /** Whether to run it. */
+  /** Of its functions: the revision that this release has, and SQL of the one that is there. */
+  readonly functions: { readonly revision: number; readonly foundSql: string };
+  /** Whether to run the script. */
   readonly migrate: boolean;
   /** Oldest server that will do, as `server_version_num` has it. */
   readonly oldestServer: number;
@@ -30,6 +32,8 @@ export interface FoundStore {
   readonly isPooled: boolean;
   /** Whether the server tells its timeline. */
   readonly hasTimeline: boolean;
+  /** Said where the functions are those of an older release, which work. */
+  readonly outdated: string | undefined;
 }
 
 /** SQLSTATE of our own with which a script refuses tables of a newer version. */
@@ -54,15 +58,17 @@ export async function prepareStore(
   const [server] = (await connection.query(PROBE)).rows;
   checkServer(server!, plan);
   let store = await readStore(connection, plan);
-  if (store === undefined || Number(store["version"]) < plan.version) {
-    if (!plan.migrate) throw missing(plan);
-    await makeTables(connection, plan);
+  if (store === undefined || isOlder(store, plan)) {
+    const isUsable = store !== undefined && isWhole(store, plan);
+    if (plan.migrate) await makeTables(connection, plan, isUsable);
+    else if (!isUsable) throw missing(plan);
     store = await readStore(connection, plan);
   }
-  if (store === undefined) throw missing(plan);
+  if (store === undefined || !isWhole(store, plan)) throw missing(plan);
   const version = Number(store["version"]);
   if (version > plan.version) throw newer(plan, `version ${version}`);
   return {
+    outdated: isOlder(store, plan) ? outdated(plan) : undefined,
     storeId: String(store["store_id"]),
     isDurable: server!["durable"] === true,
     isPooled: connection.announcedPid !== Number(server!["pid"]),
@@ -90,20 +96,35 @@ function checkServer({ standby, encoding, version }: PostgresRow, plan: StorePla
   }
 }
 
+/** Whether the tables are of this release, or a newer one, and functions are there. */
+function isWhole({ version, functions }: PostgresRow, plan: StorePlan): boolean {
+  return Number(version) >= plan.version && functions !== null;
+}
+
+function isOlder(store: PostgresRow, plan: StorePlan): boolean {
+  return !isWhole(store, plan) || Number(store["functions"]) < plan.functions.revision;
+}
+
 /** The store's row; undefined when there are no tables. */
 async function readStore(
   connection: PostgresConnection,
-  { storeTable }: StorePlan,
+  { storeTable, functions }: StorePlan,
 ): Promise<PostgresRow | undefined> {
+  const text = `SELECT version, store_id, ${functions.foundSql} AS functions FROM ${storeTable}`;
   try {
-    return (await connection.query(`SELECT version, store_id FROM ${storeTable}`)).rows[0];
+    return (await connection.query(text)).rows[0];
   } catch (error) {
     if (["42P01", "3F000"].includes(sqlState(error) ?? "")) return undefined;
     throw error;
   }
 }
 
-async function makeTables(connection: PostgresConnection, plan: StorePlan): Promise<void> {
+/** @param isUsable whether to go on with what is there where the user may not change it */
+async function makeTables(
+  connection: PostgresConnection,
+  plan: StorePlan,
+  isUsable: boolean,
+): Promise<void> {
   try {
     await connection.script(plan.script);
   } catch (error) {
@@ -112,6 +133,7 @@ async function makeTables(connection: PostgresConnection, plan: StorePlan): Prom
     const state = sqlState(error);
     if (state === NEWER_VERSION_STATE) throw newer(plan, "a newer version");
     if (state !== "42501") throw error;
+    if (isUsable) return;
     throw new UnavailableError(
       `the tables in the schema ${plan.schema} are missing, and the user has no permission to ` +
         `make them: have their owner run what ${printing(plan)} shows`,
@@ -135,6 +157,13 @@ function missing(plan: StorePlan): UnavailableError {
     `the tables in the schema ${plan.schema} are missing or old; run what ${printing(plan)} ` +
       "shows, or leave migrate at true",
     { backend: plan.backend, retryable: false },
+  );
+}
+
+function outdated(plan: StorePlan): string {
+  return (
+    `the functions in the schema ${plan.schema} are those of an older release of Tenure, without ` +
+    `what was mended since: have their owner run what ${printing(plan)} shows`
   );
 }
 
