@@ -34,8 +34,6 @@ import {
 
 /** There is one relay. */
 export const RELAY = "relay";
-/** Most rows that one sweep deletes. */
-const SWEEP_ROWS = 1_000;
 
 /** A message to write; checked. */
 export interface WrittenMessage {
@@ -119,13 +117,21 @@ export function* leaveRelay(relaying: Relaying): Script<void> {
   yield sql`UPDATE ${own("outbox_relay")} SET holder = NULL, until_ms = 0 WHERE name = ${RELAY}`;
 }
 
-/** What is to be published now, in order: nothing of a key behind one that is to wait. */
-export function* readWaiting(limit: number): Script<WaitingMessage[]> {
+/**
+ * What is to be published now, in order: nothing of a key behind one that is to wait, and nothing
+ * of keys that are busy.
+ */
+export function* readWaiting(
+  limit: number,
+  busyKeys: readonly string[] = [],
+): Script<WaitingMessage[]> {
+  const others =
+    busyKeys.length === 0 ? raw("") : sql`AND one.message_key NOT IN (${list(busyKeys)})`;
   const rows = yield sql`SELECT seq, id, message_key, topic, payload, tries, written_ms
     FROM ${own("outbox_message")} one WHERE state = 'waiting' AND NOT EXISTS (
       SELECT 1 FROM ${own("outbox_message")} failed WHERE failed.state = 'waiting'
       AND failed.due_ms > ${now} AND failed.message_key = one.message_key
-      AND failed.seq <= one.seq)
+      AND failed.seq <= one.seq) ${others}
     ORDER BY seq LIMIT ${limit}`;
   return rows.map((row) => ({
     seq: bigintOf(row["seq"]),
@@ -181,12 +187,13 @@ export function* reviveMessage(id: string): Script<boolean> {
   return true;
 }
 
-/** Forgets what was published before `keepMs`. */
-export function* sweepMessages(keepMs: number): Script<void> {
-  yield sql`DELETE FROM ${own("outbox_message")} WHERE seq IN (
+/** Forgets what was published before `keepMs`, so many at most; answers how many. */
+export function* sweepMessages(keepMs: number, most: number): Script<number> {
+  const swept = yield sql`DELETE FROM ${own("outbox_message")} WHERE seq IN (
     SELECT seq FROM ${own("outbox_message")} WHERE state = 'published'
-    AND ended_ms < ${now} - ${keepMs} ORDER BY ended_ms LIMIT ${SWEEP_ROWS}
-    ${forUpdateSkipLocked})`;
+    AND ended_ms < ${now} - ${keepMs} ORDER BY ended_ms LIMIT ${most}
+    ${forUpdateSkipLocked}) RETURNING 1 AS swept`;
+  return swept.length;
 }
 
 /** An outbox in numbers. */

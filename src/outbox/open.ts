@@ -12,7 +12,7 @@ import { OUTBOX_TABLES } from "./tables.js";
 export { Outbox } from "./outbox.js";
 export type { ListLimit, OutboxDialect } from "./outbox.js";
 export type { NewMessage, RelayOptions, Written } from "./options.js";
-export type { OutboxMessage, Publish } from "./relay.js";
+export type { OutboxMessage, Publish } from "./publishing.js";
 export type { OutboxStats, TroubledMessage } from "./messages.js";
 
 /** A store for an outbox: `sqlite:PATH`, `postgres://…`, or a client of the caller's. */

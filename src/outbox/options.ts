@@ -44,7 +44,10 @@ export interface RelayOptions {
   readonly maxTries?: number;
   /** How long published messages are kept, for people. Default 1 h. */
   readonly keepPublished?: Duration;
-  /** Told what `publish` threw, and what the store failed with; the relay goes on. */
+  /**
+   * Told what `publish` threw, and what the store failed with; the relay goes on. If it throws
+   * itself, the relay ends, and rejects with that.
+   */
   readonly onError?: (error: unknown) => void;
 }
 

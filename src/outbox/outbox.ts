@@ -7,6 +7,7 @@
  */
 import { whenAborted } from "../core/aborting.js";
 import { ArgumentTypeError } from "../core/errors.js";
+import { Mishaps } from "../core/mishaps.js";
 import { checkName } from "../core/names.js";
 import type { Runtime } from "../core/runtime.js";
 import { afterwards, type Answered } from "../sql/script.js";
@@ -27,7 +28,8 @@ import {
   type RelayOptions,
   type Written,
 } from "./options.js";
-import { relayUntilStopped, type Publish } from "./relay.js";
+import type { Publish } from "./publishing.js";
+import { relayUntilStopped } from "./relay.js";
 
 /** Where outboxes live. */
 export type OutboxDialect = "sqlite" | "postgres";
@@ -76,7 +78,7 @@ export class Outbox<K extends OutboxDialect> {
    * time; the others wait. A message that cannot be published is tried again, less and less often,
    * at the latest after five minutes, and holds back its own key only.
    *
-   * @throws UnavailableError when asking the store again cannot help.
+   * @throws UnavailableError when asking the store again cannot help; what `onError` throws.
    */
   async relay(publish: Publish, options: RelayOptions = {}): Promise<void> {
     if (typeof publish !== "function") {
@@ -84,12 +86,15 @@ export class Outbox<K extends OutboxDialect> {
     }
     const terms = relayTerms(options);
     const stop = new AbortController();
-    const ends = [terms.signal, this.#closing.signal].map((signal) =>
+    const mishaps = new Mishaps(terms.onError);
+    const ends = [terms.signal, this.#closing.signal, mishaps.over].map((signal) =>
       whenAborted(signal, () => stop.abort()),
     );
     const { run, storeId } = this.#store;
-    const parts = { run, storeId, runtime: this.#runtime, publish, terms, stop: stop.signal };
-    const relaying = relayUntilStopped(parts).finally(() => ends.forEach((end) => end()));
+    const more = { runtime: this.#runtime, stop: stop.signal };
+    const relaying = relayUntilStopped({ run, storeId, publish, terms, mishaps, ...more })
+      .then(() => mishaps.throwIfOver())
+      .finally(() => ends.forEach((end) => end()));
     const settled = relaying.catch(() => undefined);
     this.#relaying.add(settled);
     await relaying.finally(() => this.#relaying.delete(settled));

@@ -6,17 +6,18 @@
  * processes may call `relay`; the others wait until the one has ended or died. Within it keys go in
  * parallel.
  *
- * A batch is read, published key by key, and recorded in one transaction. A relay that dies in
- * between has published what is not recorded: its successor publishes it again, under the same id.
- * So does one that was frozen and finds its claim taken when it wakes: what it records is refused.
+ * A batch is read and published, key by key. Once a publisher is free, what was published is
+ * recorded in one transaction, and the next batch is read, without the keys that are still under
+ * way: one that takes long holds up nobody else. A relay that dies in between has published what is
+ * not recorded: its successor publishes it again, under the same id. So does one that was frozen
+ * and finds its claim taken when it wakes: what it records is refused.
  */
-import { whenAborted } from "../core/aborting.js";
 import { isNoAnswer } from "../core/call.js";
 import { now } from "../core/deadline.js";
 import { SupersededError, UnavailableError } from "../core/errors.js";
+import type { Mishaps } from "../core/mishaps.js";
 import type { Runtime } from "../core/runtime.js";
-import type { FencingToken } from "../core/token.js";
-import { jittered, restFor } from "../sql/rest.js";
+import { jittered, restFor, type Rest } from "../sql/rest.js";
 import { RowLease } from "../sql/row-lease.js";
 import type { Run } from "../sql/script.js";
 import {
@@ -27,35 +28,14 @@ import {
   recordOutcome,
   RELAY,
   sweepMessages,
-  type FailedMessage,
   type Relaying,
-  type WaitingMessage,
 } from "./messages.js";
 import type { RelayTerms } from "./options.js";
+import { Publishing, type Publish } from "./publishing.js";
 
 const SWEEP_EVERY_MS = 10_000;
-const LONGEST_RETRY_MS = 300_000;
-const REASON_LENGTH = 2_000;
-
-/** A message as it is published. */
-export interface OutboxMessage {
-  /** The same each time this message is published: what a consumer knows a duplicate by. */
-  readonly id: string;
-  readonly key: string;
-  readonly topic: string;
-  readonly payload: unknown;
-  /** How often it was tried before. */
-  readonly tries: number;
-  /** When it was written, milliseconds since 1970 by the store's clock. */
-  readonly writtenMs: number;
-  /** The relay's token: a receiver that can compare refuses an older relay. */
-  readonly token: FencingToken;
-  /** Aborted when the relay should stop waiting: its claim is lost, or the time is over. */
-  readonly signal: AbortSignal;
-}
-
-/** Hands a message over; resolves when it has certainly arrived. */
-export type Publish = (message: OutboxMessage) => unknown;
+/** Most rows that one sweep deletes, unless more are published at a time. */
+const SWEEP_ROWS = 1_000;
 
 /** What the relay is made of. */
 export interface RelayParts {
@@ -64,6 +44,7 @@ export interface RelayParts {
   readonly runtime: Runtime;
   readonly publish: Publish;
   readonly terms: RelayTerms;
+  readonly mishaps: Mishaps;
   /** Ends the relay. */
   readonly stop: AbortSignal;
 }
@@ -78,18 +59,18 @@ export async function relayUntilStopped(parts: RelayParts): Promise<void> {
       if ("lease" in claimed) await new Relay(parts, claimed.lease).turn();
       else inMs = Math.min(inMs, Math.max(10, claimed.inMs));
     } catch (error) {
-      tolerate(error, terms);
+      tolerate(error, parts);
     }
     if (!stop.aborted) await restFor(runtime, jittered(runtime, inMs), stop).over;
   }
 }
 
 /** What may pass is told; what cannot is thrown. */
-function tolerate(error: unknown, terms: RelayTerms): void {
+function tolerate(error: unknown, { mishaps }: RelayParts): void {
   const isHopeless = error instanceof UnavailableError && !error.retryable;
   const passes = error instanceof SupersededError || (isNoAnswer(error) && !isHopeless);
   if (!passes) throw error;
-  terms.onError(error);
+  mishaps.tell(error);
 }
 
 async function claim({
@@ -113,102 +94,78 @@ class Relay {
   readonly #parts: RelayParts;
   readonly #lease: RowLease;
   readonly #relaying: Relaying;
+  readonly #publishing: Publishing;
+  #resting: Rest | undefined;
   #sweptAtMs = -Infinity;
 
   constructor(parts: RelayParts, lease: RowLease) {
     this.#parts = parts;
     this.#lease = lease;
     this.#relaying = { holder: lease.holder, token: lease.token };
+    const { runtime, publish, terms, mishaps, stop } = parts;
+    this.#publishing = new Publishing({
+      ...{ runtime, publish, terms, mishaps, lease, stop },
+      onFree: () => this.#resting?.end(),
+    });
   }
 
   /** Relays until it is stopped, or the claim is lost. */
   async turn(): Promise<void> {
-    const { run, runtime, terms, stop } = this.#parts;
+    const { run } = this.#parts;
+    const publishing = this.#publishing;
     this.#lease.keep();
     try {
-      while (!this.#isOver()) {
-        const messages = await run("read messages", () => readWaiting(terms.batch));
-        const published = await this.#batch(messages);
-        await this.#sweep();
-        // Where all fail, it is not the messages: the broker is asked less often.
-        if (published > 0 || this.#isOver()) continue;
-        await restFor(runtime, jittered(runtime, terms.pollMs), stop).over;
-      }
+      while (!publishing.isOver) await this.#round();
+      await publishing.ended();
+      await this.#record();
     } finally {
+      publishing.end();
+      await publishing.ended();
       this.#lease.end();
     }
     await run("end the relay", () => leaveRelay(this.#relaying));
   }
 
-  #isOver(): boolean {
-    return this.#parts.stop.aborted || this.#lease.signal.aborted;
-  }
-
-  /** Answers how many were published. */
-  async #batch(messages: readonly WaitingMessage[]): Promise<number> {
-    if (messages.length === 0) return 0;
-    const lines = linesOf(messages);
-    const published: bigint[] = [];
-    const failed: FailedMessage[] = [];
-    const next = async (): Promise<void> => {
-      for (let line = lines.shift(); line !== undefined; line = lines.shift()) {
-        for (const message of line) {
-          if (this.#isOver()) return;
-          const failure = await this.#publish(message);
-          if (failure === undefined) published.push(message.seq);
-          else {
-            failed.push(failure);
-            // What is behind it waits.
-            break;
-          }
-        }
-      }
-    };
-    await Promise.all(Array.from({ length: this.#parts.terms.concurrency }, next));
-    if (published.length + failed.length > 0) {
-      const outcome = { published, failed };
-      await this.#parts.run("record messages", () => recordOutcome(this.#relaying, outcome));
-    }
-    return published.length;
-  }
-
-  async #publish(message: WaitingMessage): Promise<FailedMessage | undefined> {
-    const { publish, terms } = this.#parts;
-    const { seq, tries, payload, ...rest } = message;
-    const isLast = tries + 1 >= terms.maxTries;
-    const retryInMs = Math.min(LONGEST_RETRY_MS, 500 * 2 ** Math.min(tries, 20));
+  async #round(): Promise<void> {
+    const { terms, run } = this.#parts;
+    const publishing = this.#publishing;
+    const exits = publishing.exits;
     try {
-      const parsed = JSON.parse(payload) as unknown;
-      const { token } = this.#lease;
-      await this.#inTime((signal) => publish({ ...rest, payload: parsed, tries, token, signal }));
-      return undefined;
+      await this.#record();
+      // Where all fail, it is not the messages: the broker is asked less often.
+      if (publishing.onlyFailed) await this.#rest();
+      if (publishing.isOver) return;
+      const messages = await run("read messages", () =>
+        readWaiting(terms.batch, publishing.busyKeys),
+      );
+      publishing.begin(messages);
+      await this.#sweep();
     } catch (error) {
-      terms.onError(error);
-      const text = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
-      const reason = text.slice(0, REASON_LENGTH).replaceAll("\0", "").toWellFormed();
-      return { seq, reason, retryInMs, isLast };
+      // What is published and not recorded is kept, as long as the claim is.
+      if (error instanceof SupersededError) throw error;
+      tolerate(error, this.#parts);
+      return await this.#rest();
     }
+    if (publishing.exits > exits) return;
+    do {
+      await this.#rest(true);
+    } while (!publishing.isOver && !publishing.isFree);
   }
 
-  /** @throws Error when the time is over, or the claim lost, before `work` has settled. */
-  async #inTime(work: (signal: AbortSignal) => unknown): Promise<void> {
-    const { runtime, terms } = this.#parts;
-    const abort = new AbortController();
-    const unlisten = whenAborted(this.#lease.signal, () => {
-      abort.abort(this.#lease.signal.reason);
-    });
-    const timer = runtime.timers.after(terms.publishTimeoutMs, () => {
-      abort.abort(new Error(`not published within ${terms.publishTimeoutMs} ms`));
-    });
-    const isOver = new Promise<never>((_, reject) => {
-      whenAborted(abort.signal, () => reject(abort.signal.reason));
-    });
-    try {
-      await Promise.race([work(abort.signal), isOver]);
-    } finally {
-      timer.cancel();
-      unlisten();
-    }
+  /** Until it is time to look again; or, where that is said, until a publisher is free. */
+  async #rest(endsEarly = false): Promise<void> {
+    const { runtime, terms, stop } = this.#parts;
+    const resting = restFor(runtime, jittered(runtime, terms.pollMs), stop);
+    if (endsEarly) this.#resting = resting;
+    await resting.over;
+    this.#resting = undefined;
+  }
+
+  async #record(): Promise<void> {
+    const { run } = this.#parts;
+    await this.#publishing.record((outcome) =>
+      run("record messages", () => recordOutcome(this.#relaying, outcome)),
+    );
   }
 
   async #sweep(): Promise<void> {
@@ -216,17 +173,10 @@ class Relay {
     const atMs = runtime.clock.monotonicMs();
     if (atMs - this.#sweptAtMs < SWEEP_EVERY_MS) return;
     this.#sweptAtMs = atMs;
-    await run("forget published messages", () => sweepMessages(terms.keepPublishedMs));
+    // More than can have been published since the last round.
+    const most = Math.max(SWEEP_ROWS, 2 * terms.batch);
+    const sweep = () => sweepMessages(terms.keepPublishedMs, most);
+    const swept = await run("forget published messages", sweep);
+    if (swept === most) this.#sweptAtMs = -Infinity;
   }
-}
-
-/** Messages by key, each line in order. */
-function linesOf(messages: readonly WaitingMessage[]): WaitingMessage[][] {
-  const lines = new Map<string, WaitingMessage[]>();
-  for (const message of messages) {
-    const line = lines.get(message.key);
-    if (line === undefined) lines.set(message.key, [message]);
-    else line.push(message);
-  }
-  return [...lines.values()];
 }

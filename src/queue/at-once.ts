@@ -134,7 +134,7 @@ export function* clearAtOnce(queue: string): Script<LookAtLines | undefined> {
   return {
     cleared: numberOf(row["cleared"]),
     hasReady: firstInMs !== null && firstInMs <= 0,
-    inMs: orNull(row["ready_in"], numberOf),
+    inMs: orNull(row["ready_in"], (value) => Math.max(1, numberOf(value))),
   };
 }
 

@@ -1,6 +1,7 @@
 /** A job that this process has taken. */
 import { SupersededError } from "../core/errors.js";
 import type { Moment } from "../core/deadline.js";
+import { reasonOf } from "../core/mishaps.js";
 import type { Runtime } from "../core/runtime.js";
 import type { TokenBearer } from "../core/token.js";
 import { RowLease } from "../sql/row-lease.js";
@@ -167,9 +168,8 @@ export class HeldJob<K extends QueueDialect> extends RowLease implements Job<K> 
     const running = this.#running;
     // The handler may have completed it and failed afterwards, or not have seen the answer.
     if (await this.#store.run("look at a job", () => isDone(running))) return this.end();
-    const reason = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
     try {
-      await this.fail({ reason: reason === "" ? "failed" : reason });
+      await this.fail({ reason: reasonOf(error) });
     } catch (refused) {
       if (!(refused instanceof SupersededError)) throw refused;
       this.end();

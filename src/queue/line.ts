@@ -27,6 +27,11 @@ import type { AddedJob, Running, TakenJob, Taker, Taking } from "./terms.js";
 
 /** A line that may have jobs which are not committed is looked at again so soon, milliseconds. */
 const LOOK_AGAIN_MS = 250;
+/**
+ * So many lines without a job to take are dealt with in one transaction: what it finds out of more
+ * would be lost with its time.
+ */
+const LOOKS = 50;
 
 /**
  * Adds a job; false where its id is there already. The line comes first, always: two that add one
@@ -53,7 +58,7 @@ function* keepKey(queue: string, key: string): Script<void> {
   }
 }
 
-/** Takes the first job of the key whose turn it is. */
+/** Takes the first job of the key whose turn it is, or says that there is more to look at. */
 export function* takeJob(taker: Taker): Script<Taking> {
   for (;;) {
     const job = yield* takeAtOnce(taker);
@@ -62,7 +67,7 @@ export function* takeJob(taker: Taker): Script<Taking> {
     if (look === undefined || (look.cleared === 0 && look.hasReady)) break;
     if (look.cleared === 0) return { job: null, inMs: look.inMs };
   }
-  for (;;) {
+  for (let looks = 0; looks < LOOKS; looks++) {
     const [free] = yield sql`SELECT job_key FROM ${own("queue_key")}
       WHERE queue = ${taker.queue} AND ready_ms <= ${now}
       ORDER BY ready_ms LIMIT 1 ${forChangeSkipLocked}`;
@@ -74,6 +79,7 @@ export function* takeJob(taker: Taker): Script<Taking> {
     else if (head.tries >= taker.maxTries) yield* setAside(head, NEVER_ENDED);
     else return { job: yield* grant(taker, key, head), inMs: null };
   }
+  return { job: null, inMs: 0 };
 }
 
 const NEVER_ENDED = "taken too often without being completed: its workers died or were too slow";
@@ -137,7 +143,7 @@ function* setAside({ seq, reason }: Pick<Head, "seq" | "reason">, why: string): 
 function* untilReady(queue: string): Script<number | null> {
   const [row] = yield sql`SELECT min(ready_ms) - ${now} AS ready_in FROM ${own("queue_key")}
     WHERE queue = ${queue} AND ready_ms > ${now}`;
-  return orNull(row?.["ready_in"], numberOf);
+  return orNull(row?.["ready_in"], (value) => Math.max(1, numberOf(value)));
 }
 
 /** Whether the row still shows this holder, and its time is not over. Locks it. */
@@ -208,18 +214,31 @@ export function* failJob(running: Running, failure: Failure): Script<"retry" | "
   }
   yield sql`UPDATE ${own("queue_job")} SET reason = ${reason}, due_ms = ${now} + ${retryInMs}
     WHERE seq = ${seq}`;
-  yield* lookAgain(queue, key, retryInMs);
+  // Not always this one: a dead one before it may have been revived.
+  const head = yield* headOf(queue, key);
+  yield* lookAgain(queue, key, Math.max(0, head?.dueInMs ?? 0));
   return "retry";
 }
 
-/** Puts a dead job back into its place in line; false where there is none with this id. */
+/**
+ * Puts a dead job back into its place in line; false where there is none with this id. The line is
+ * looked at now, unless a job runs: what made it wait stands behind this one.
+ */
 export function* reviveJob(queue: string, id: string): Script<boolean> {
-  const [row] = yield sql`SELECT seq, job_key FROM ${own("queue_job")}
-    WHERE queue = ${queue} AND id = ${id} AND state = 'dead' ${forChange}`;
+  const dead = sql`SELECT seq, job_key FROM ${own("queue_job")}
+    WHERE queue = ${queue} AND id = ${id} AND state = 'dead'`;
+  const [seen] = yield dead;
+  if (seen === undefined) return false;
+  const key = textOf(seen["job_key"]);
+  yield* keepKey(queue, key);
+  yield sql`SELECT 1 AS locked FROM ${own("queue_key")}
+    WHERE queue = ${queue} AND job_key = ${key} ${forChange}`;
+  const [row] = yield sql`${dead} ${forChange}`;
   if (row === undefined) return false;
   yield sql`UPDATE ${own("queue_job")} SET state = 'waiting', tries = 0, due_ms = ${now},
     ended_ms = NULL WHERE seq = ${bigintOf(row["seq"])}`;
-  yield* keepKey(queue, textOf(row["job_key"]));
+  yield sql`UPDATE ${own("queue_key")} SET ready_ms = ${now}
+    WHERE queue = ${queue} AND job_key = ${key} AND until_ms <= ${now}`;
   return true;
 }
 

@@ -2,6 +2,7 @@
 import { parseDuration, type Duration } from "../core/duration.js";
 import { ArgumentTypeError } from "../core/errors.js";
 import { jsonText, MOST_JSON_BYTES } from "../core/json.js";
+import { reasonText } from "../core/mishaps.js";
 import { checkName } from "../core/names.js";
 import { checkKnown, checkSignal } from "../core/options.js";
 import type { SqlStoreOptions } from "../sql/store.js";
@@ -53,7 +54,10 @@ export interface WorkOptions extends TakeOptions {
   readonly signal?: AbortSignal;
   /** How often to look for a job where there was none. Default 500 ms. */
   readonly pollEvery?: Duration;
-  /** Told what a handler threw, and what the store failed with; the work goes on. */
+  /**
+   * Told what a handler threw, and what the store failed with; the work goes on. If it throws
+   * itself, the work ends, and rejects with that.
+   */
   readonly onError?: (error: unknown) => void;
 }
 
@@ -88,7 +92,6 @@ export interface WorkTerms extends TakeTerms {
 const NAME = /^[A-Za-z0-9_.-]{1,64}$/;
 const LEASE = { minMs: 100, maxMs: 86_400_000 };
 const YEAR_MS = 365 * 86_400_000;
-const REASON_LENGTH = 2_000;
 const TAKE = ["worker", "lease"];
 const WORK = [...TAKE, "concurrency", "signal", "pollEvery", "onError"];
 
@@ -145,5 +148,5 @@ export function retryPause(retryIn: Duration | undefined, tries: number): number
 /** Text for people, shortened. @throws TypeError for anything but text. */
 export function checkReason(reason: unknown = "failed"): string {
   if (typeof reason !== "string") throw new ArgumentTypeError("reason", reason, "a text");
-  return reason.slice(0, REASON_LENGTH).replaceAll("\0", "").toWellFormed();
+  return reasonText(reason);
 }

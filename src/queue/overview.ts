@@ -63,9 +63,11 @@ export function* deadJobs(queue: string, limit: number): Script<DeadJob[]> {
   }));
 }
 
-/** Forgets jobs that were done before `keepMs`. */
-export function* sweepJobs(queue: string, keepMs: number): Script<void> {
-  yield sql`DELETE FROM ${own("queue_job")} WHERE seq IN (SELECT seq FROM ${own("queue_job")}
+/** Forgets jobs that were done before `keepMs`; answers whether there may be more. */
+export function* sweepJobs(queue: string, keepMs: number): Script<boolean> {
+  const swept = yield sql`DELETE FROM ${own("queue_job")}
+    WHERE seq IN (SELECT seq FROM ${own("queue_job")}
     WHERE queue = ${queue} AND state = 'done' AND ended_ms < ${now} - ${keepMs}
-    ORDER BY ended_ms LIMIT ${SWEEP_ROWS} ${forUpdateSkipLocked})`;
+    ORDER BY ended_ms LIMIT ${SWEEP_ROWS} ${forUpdateSkipLocked}) RETURNING 1 AS swept`;
+  return swept.length === SWEEP_ROWS;
 }

@@ -88,7 +88,7 @@ export class Queue<K extends QueueDialect> {
    * for. Each job is extended in the background while its handler runs. A job whose handler throws
    * is given back, to be tried again.
    *
-   * @throws UnavailableError when asking the store again cannot help.
+   * @throws UnavailableError when asking the store again cannot help; what `onError` throws.
    */
   async work(handler: JobHandler<K>, options: WorkOptions = {}): Promise<void> {
     if (typeof handler !== "function") {
@@ -134,13 +134,16 @@ export class Queue<K extends QueueDialect> {
   async #take({ worker, leaseMs }: TakeTerms): Promise<Taken<K>> {
     const { name: queue, maxTries } = this.#terms;
     await this.#sweep();
-    const holder = this.#runtime.random.id();
-    const sentAt = now(this.#runtime.clock);
-    const taker = { queue, holder, worker, leaseMs, maxTries };
-    const { job, inMs } = await this.#store.run("take a job", () => takeJob(taker));
-    if (job === null) return { job: null, inMs };
-    const holding = { queue, holder, leaseMs, maxTries, sentAt };
-    return { job: new HeldJob(this.#store, this.#runtime, job, holding), inMs: null };
+    for (;;) {
+      const holder = this.#runtime.random.id();
+      const sentAt = now(this.#runtime.clock);
+      const taker = { queue, holder, worker, leaseMs, maxTries };
+      const { job, inMs } = await this.#store.run("take a job", () => takeJob(taker));
+      if (job === null && inMs === 0) continue;
+      if (job === null) return { job: null, inMs };
+      const holding = { queue, holder, leaseMs, maxTries, sentAt };
+      return { job: new HeldJob(this.#store, this.#runtime, job, holding), inMs: null };
+    }
   }
 
   async #sweep(): Promise<void> {
@@ -148,7 +151,9 @@ export class Queue<K extends QueueDialect> {
     const atMs = this.#runtime.clock.monotonicMs();
     if (atMs - this.#sweptAtMs < SWEEP_EVERY_MS) return;
     this.#sweptAtMs = atMs;
-    await this.#store.run("forget jobs that are done", () => sweepJobs(name, keepDoneMs));
+    const sweep = () => sweepJobs(name, keepDoneMs);
+    const hasMore = await this.#store.run("forget jobs that are done", sweep);
+    if (hasMore) this.#sweptAtMs = -Infinity;
   }
 
   #me(): string {

@@ -32,7 +32,7 @@ export interface TakenJob {
 /** The answer to a take. */
 export interface Taking {
   readonly job: TakenJob | null;
-  /** Milliseconds until a job may be there, as far as is known now. */
+  /** Milliseconds until a job may be there, as far as is known now; 0: there is more to look at. */
   readonly inMs: number | null;
 }
 

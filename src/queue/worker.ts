@@ -2,6 +2,7 @@
 import { whenAborted } from "../core/aborting.js";
 import { isNoAnswer } from "../core/call.js";
 import { UnavailableError } from "../core/errors.js";
+import { Mishaps } from "../core/mishaps.js";
 import type { Runtime } from "../core/runtime.js";
 import { jittered, restFor, type Rest } from "../sql/rest.js";
 import type { HeldJob, Job, QueueDialect } from "./job.js";
@@ -28,10 +29,13 @@ export interface WorkParts<K extends QueueDialect> {
  *
  * One take at a time while there is nothing to do. While each finds a job, twice as many are asked
  * for at once the next time, up to what may run: a take is a commit, and waits for a disk.
+ *
+ * @throws What asking the store failed with for good, or what `onError` threw.
  */
 export async function workOff<K extends QueueDialect>(parts: WorkParts<K>): Promise<void> {
   const { runtime, terms, closing } = parts;
-  const { signal: stop, unlisten } = eitherOf(terms.signal, closing);
+  const mishaps = new Mishaps(terms.onError);
+  const { signal: stop, unlisten } = anyOf(terms.signal, closing, mishaps.over);
   const running = new Set<Promise<void>>();
   let resting: Rest | undefined;
   let ends = 0;
@@ -42,9 +46,9 @@ export async function workOff<K extends QueueDialect>(parts: WorkParts<K>): Prom
   };
   /** Its job runs as soon as it is there, whatever becomes of others that were asked for. */
   const takeOne = async (): Promise<Taken<K>> => {
-    const next = await takeNext(parts);
+    const next = await takeNext(parts, mishaps);
     if (next.job === null) return next;
-    const done = runJob(next.job, parts).finally(() => {
+    const done = runJob(next.job, parts.handler, mishaps).finally(() => {
       running.delete(done);
       ends += 1;
       // Its key may have a further job.
@@ -73,6 +77,7 @@ export async function workOff<K extends QueueDialect>(parts: WorkParts<K>): Prom
     unlisten();
     await Promise.all(running);
   }
+  mishaps.throwIfOver();
 }
 
 /** Waits for all, also where one fails. */
@@ -81,13 +86,16 @@ async function allOf<R>(answers: readonly Promise<R>[]): Promise<R[]> {
   return await Promise.all(answers);
 }
 
-async function takeNext<K extends QueueDialect>({ take, terms }: WorkParts<K>): Promise<Taken<K>> {
+async function takeNext<K extends QueueDialect>(
+  { take }: WorkParts<K>,
+  mishaps: Mishaps,
+): Promise<Taken<K>> {
   try {
     return await take();
   } catch (error) {
     const isHopeless = error instanceof UnavailableError && !error.retryable;
     if (!isNoAnswer(error) || isHopeless) throw error;
-    terms.onError(error);
+    mishaps.tell(error);
     return { job: null, inMs: null };
   }
 }
@@ -95,7 +103,8 @@ async function takeNext<K extends QueueDialect>({ take, terms }: WorkParts<K>): 
 /** Never rejects: what fails is told, and the lease ends what could not be ended. */
 async function runJob<K extends QueueDialect>(
   job: HeldJob<K>,
-  { handler, terms }: WorkParts<K>,
+  handler: (job: Job<K>) => unknown,
+  mishaps: Mishaps,
 ): Promise<void> {
   job.keep();
   try {
@@ -103,22 +112,22 @@ async function runJob<K extends QueueDialect>(
       await handler(job);
       await job.settle();
     } catch (error) {
-      terms.onError(error);
+      mishaps.tell(error);
       await job.giveBack(error);
     }
   } catch (error) {
-    terms.onError(error);
+    mishaps.tell(error);
   } finally {
     job.end();
   }
 }
 
 /** `AbortSignal.any` would be kept by a signal that lives as long as the process. */
-function eitherOf(
-  first: AbortSignal | undefined,
-  second: AbortSignal,
-): { readonly signal: AbortSignal; readonly unlisten: () => void } {
-  const either = new AbortController();
-  const ends = [first, second].map((one) => whenAborted(one, () => either.abort()));
-  return { signal: either.signal, unlisten: () => ends.forEach((end) => end()) };
+function anyOf(...signals: readonly (AbortSignal | undefined)[]): {
+  readonly signal: AbortSignal;
+  readonly unlisten: () => void;
+} {
+  const any = new AbortController();
+  const ends = signals.map((one) => whenAborted(one, () => any.abort()));
+  return { signal: any.signal, unlisten: () => ends.forEach((end) => end()) };
 }

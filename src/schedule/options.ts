@@ -40,7 +40,10 @@ export interface ScheduleOptions extends SqlStoreOptions {
   readonly worker?: string;
   /** Ends the schedule in this process, after the runs that last. */
   readonly signal?: AbortSignal;
-  /** Told what the work threw, and what the store failed with; the schedule goes on. */
+  /**
+   * Told what the work threw, and what the store failed with; the schedule goes on. If it throws
+   * itself, the schedule ends, and rejects with that.
+   */
   readonly onError?: (error: unknown) => void;
 }
 

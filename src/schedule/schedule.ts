@@ -13,6 +13,7 @@ import { whenAborted } from "../core/aborting.js";
 import { isNoAnswer } from "../core/call.js";
 import { now } from "../core/deadline.js";
 import { SupersededError, UnavailableError } from "../core/errors.js";
+import { Mishaps, reasonOf } from "../core/mishaps.js";
 import type { Runtime } from "../core/runtime.js";
 import { jittered, restFor, type Rest } from "../sql/rest.js";
 import type { SqlStore } from "../sql/store.js";
@@ -25,7 +26,6 @@ import { dueFires, type ScheduleTerms, type Times } from "./options.js";
 const LONGEST_REST_MS = 60_000;
 const AFTER_ERROR_MS = 1_000;
 const SWEEP_EVERY_MS = 3_600_000;
-const REASON_LENGTH = 2_000;
 
 /** What runs at each fire. */
 export type FireWork<K extends ScheduleDialect> = (fire: Fire<K>) => unknown;
@@ -43,10 +43,14 @@ export interface ScheduleParts<K extends ScheduleDialect> {
 /** A schedule in this process. It has begun. */
 export class Schedule<K extends ScheduleDialect> {
   readonly name: string;
-  /** Settles when it has ended; rejects when asking the store again cannot help. */
+  /**
+   * Settles when it has ended; rejects when asking the store again cannot help, and with what
+   * `onError` threw.
+   */
   readonly ended: Promise<void>;
   readonly #parts: ScheduleParts<K>;
   readonly #stop = new AbortController();
+  readonly #mishaps: Mishaps;
   readonly #running = new Set<Promise<void>>();
   #resting: Rest | undefined;
   #sweptAtMs = -Infinity;
@@ -56,8 +60,11 @@ export class Schedule<K extends ScheduleDialect> {
   constructor(parts: ScheduleParts<K>) {
     this.#parts = parts;
     this.name = parts.name;
-    const unlisten = whenAborted(parts.terms.signal, () => this.#stop.abort());
-    this.ended = this.#loop().finally(unlisten);
+    this.#mishaps = new Mishaps(parts.terms.onError);
+    const ends = [parts.terms.signal, this.#mishaps.over].map((signal) =>
+      whenAborted(signal, () => this.#stop.abort()),
+    );
+    this.ended = this.#loop().finally(() => ends.forEach((end) => end()));
     this.ended.catch(() => undefined);
   }
 
@@ -89,6 +96,7 @@ export class Schedule<K extends ScheduleDialect> {
     } finally {
       await Promise.all(this.#running);
     }
+    this.#mishaps.throwIfOver();
   }
 
   /** Begins a run if there is one to begin; answers when to ask again. */
@@ -108,7 +116,7 @@ export class Schedule<K extends ScheduleDialect> {
     } catch (error) {
       const isHopeless = error instanceof UnavailableError && !error.retryable;
       if (!isNoAnswer(error) || isHopeless) throw error;
-      terms.onError(error);
+      this.#mishaps.tell(error);
       return jittered(runtime, AFTER_ERROR_MS);
     }
   }
@@ -141,20 +149,19 @@ export class Schedule<K extends ScheduleDialect> {
 
   /** Never rejects: what fails is told, and the lease ends what could not be ended. */
   async #run(fire: HeldFire<K>): Promise<void> {
-    const { work, terms } = this.#parts;
+    const { work } = this.#parts;
     fire.keep();
     try {
       try {
         await work(fire);
         await fire.settle();
       } catch (error) {
-        terms.onError(error);
+        this.#mishaps.tell(error);
         if (error instanceof SupersededError) return;
-        const text = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
-        await fire.fail(text.slice(0, REASON_LENGTH).replaceAll("\0", "").toWellFormed());
+        await fire.fail(reasonOf(error));
       }
     } catch (error) {
-      terms.onError(error);
+      this.#mishaps.tell(error);
     } finally {
       fire.end();
     }

@@ -1,0 +1,134 @@
+/** What a relay makes of publishers that hang or throw anything, and of a store that is away. */
+import { expect, it } from "vitest";
+import { outbox, type Outbox, type OutboxMessage } from "../../src/outbox/open.js";
+import { onStores, type Spot, type Store } from "./stores.js";
+import { until } from "./until.js";
+
+const open = (spot: Spot, options: object = {}): Promise<Outbox<any>> => spot.open(outbox, options);
+
+const write = (spot: Spot, box: Outbox<any>, key: string, payload: unknown): Promise<any> =>
+  spot.begin((tx) => box.write(tx, { key, topic: "t", payload }) as any);
+
+const messages = (spot: Spot): string =>
+  spot.dialect === "sqlite" ? "tenure_outbox_message" : `${spot.options.schema}.outbox_message`;
+
+/** Keeps the store from answering, until it is told otherwise. */
+async function away(store: Store, spot: Spot): Promise<() => Promise<void>> {
+  const open = await spot.openTransaction();
+  if (store.dialect !== "sqlite") await open.query(`LOCK TABLE ${messages(spot)}`);
+  return () => open.rollback();
+}
+
+onStores(
+  "a relay in trouble",
+  (store) => {
+    it("publishes other keys while one message hangs, and records them", async () => {
+      const spot = await store.fresh();
+      const box = await open(spot);
+      await write(spot, box, "slow", "hangs");
+      await write(spot, box, "slow", "behind");
+      const stop = new AbortController();
+      const seen: unknown[] = [];
+      let arrive = (): void => undefined;
+      const hangs = new Promise<void>((resolve) => (arrive = resolve));
+      const publish = async ({ payload }: OutboxMessage): Promise<void> => {
+        seen.push(payload);
+        if (payload === "hangs") await hangs;
+      };
+      const done = box.relay(publish, { pollEvery: 20, signal: stop.signal });
+      await until(() => seen.length === 1);
+      for (const n of [1, 2, 3]) {
+        await write(spot, box, "quick", n);
+        await until(async () => (await box.stats()).published === n);
+      }
+      arrive();
+      await until(async () => (await box.stats()).waiting === 0);
+      expect(seen).toEqual(["hangs", 1, 2, 3, "behind"]);
+      stop.abort();
+      await done;
+    });
+
+    it("takes whatever is thrown for a message's failure", async () => {
+      const spot = await store.fresh();
+      const box = await open(spot);
+      const thrown = [Object.create(null), undefined, Symbol("s"), "\0half \ud800", { name: 1 }];
+      for (const n of thrown.keys()) await write(spot, box, `k${n}`, n);
+      await write(spot, box, "good", "good");
+      const stop = new AbortController();
+      const publish = ({ payload }: OutboxMessage): void => {
+        if (payload !== "good") throw thrown[payload as number];
+      };
+      const done = box.relay(publish, { pollEvery: 20, maxTries: 1, signal: stop.signal });
+      await until(async () => (await box.stats()).dead === thrown.length);
+      expect(await box.stats()).toMatchObject({ waiting: 0, published: 1 });
+      expect((await box.dead()).map(({ reason }) => reason)).toEqual([
+        "failed with something that has no text",
+        "undefined",
+        "Symbol(s)",
+        "half \ufffd",
+        "[object Object]",
+      ]);
+      stop.abort();
+      await done;
+    });
+
+    it("ends with what `onError` throws, once what was published is recorded", async () => {
+      const spot = await store.fresh();
+      const box = await open(spot);
+      await write(spot, box, "good", 1);
+      await write(spot, box, "bad", 2);
+      const publish = ({ key }: OutboxMessage): void => {
+        if (key === "bad") throw new Error("no route");
+      };
+      const onError = (): never => {
+        throw new Error("enough");
+      };
+      await expect(box.relay(publish, { onError })).rejects.toThrow("enough");
+      const stats = { published: 1, waiting: 1, failing: 1, isRelayed: false };
+      expect(await box.stats()).toMatchObject(stats);
+    });
+
+    it("goes on under its claim when the store is there again, and publishes nothing twice", async () => {
+      const spot = await store.fresh();
+      const box = await open(spot, { timeout: 200 });
+      const seen: OutboxMessage[] = [];
+      const errors: unknown[] = [];
+      const stop = new AbortController();
+      let back: (() => Promise<void>) | undefined;
+      const publish = async (message: OutboxMessage): Promise<void> => {
+        seen.push(message);
+        if (message.payload === "last") back = await away(store, spot);
+      };
+      const onError = (error: unknown): void => void errors.push(error);
+      await write(spot, box, "a", "first");
+      await write(spot, box, "a", "last");
+      const done = box.relay(publish, { pollEvery: 20, signal: stop.signal, onError });
+      // What was published is to be recorded.
+      await until(() => errors.length >= 1);
+      await back!();
+      await until(async () => (await box.stats()).published === 2);
+      await write(spot, box, "b", "after");
+      await until(async () => (await box.stats()).published === 3);
+      expect(seen.map(({ payload }) => payload)).toEqual(["first", "last", "after"]);
+      expect(new Set(seen.map(({ token }) => token)).size).toBe(1);
+      expect(errors[0]).toMatchObject({ family: "unavailable" });
+      stop.abort();
+      await done;
+    });
+
+    it("forgets as much as is published", async () => {
+      const spot = await store.fresh();
+      const box = await open(spot);
+      await spot.query(`INSERT INTO ${messages(spot)} (id, message_key, topic, payload, state,
+        written_ms, due_ms, ended_ms, tries) WITH RECURSIVE many (n) AS (
+          SELECT 1 UNION ALL SELECT n + 1 FROM many WHERE n < 3500)
+        SELECT CAST(n AS text), 'k', 't', '1', 'published', 0, 0, 0, 1 FROM many`);
+      const stop = new AbortController();
+      const done = box.relay(() => undefined, { pollEvery: 20, signal: stop.signal });
+      await until(async () => (await box.stats()).published === 0, 5_000);
+      stop.abort();
+      await done;
+    });
+  },
+  ["sqlite", "pg"],
+);
