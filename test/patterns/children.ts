@@ -163,9 +163,8 @@ export async function race<A>(plan: Race<A>): Promise<Raced> {
   return { rounds, killed, longestMs };
 }
 
-/** With its client libraries: to find and read their files would be most of a child's start. */
 function build(program: string): string {
-  // Beside the installed packages, so that the bundle finds the library that it leaves outside.
+  // Beside the installed packages, so that the bundle finds the client libraries it leaves outside.
   const folder = mkdtempSync(join(import.meta.dirname, "../../node_modules/.tenure-patterns-"));
   process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
   const outfile = join(folder, `${program}.mjs`);
@@ -176,13 +175,7 @@ function build(program: string): string {
     platform: "node",
     format: "esm",
     target: "node20",
-    // Compiled; and what two libraries load where it is there.
-    external: ["better-sqlite3", "pg-native", "cloudflare:sockets"],
-    // What was written for require() goes on calling it.
-    banner: {
-      js: `import { createRequire as requireFrom } from "node:module";
-        const require = requireFrom(import.meta.url);`,
-    },
+    external: ["better-sqlite3", "pg", "postgres", "mysql2", "redis", "ioredis", "iovalkey"],
     logLevel: "silent",
   });
   return outfile;
