@@ -6,7 +6,7 @@
  * was sent.
  */
 import { Calls } from "../core/call.js";
-import { validityMs } from "../core/deadline.js";
+import { elapsedMs, now, validityMs } from "../core/deadline.js";
 import { LeaseLostError, OutcomeUnknownError, UnavailableError } from "../core/errors.js";
 import type { TenureError } from "../core/errors.js";
 import { checkResult, checkTerms, resultOf, type Keeping, type Terms } from "./arguments.js";
@@ -53,13 +53,19 @@ export function redisIdempotency(parts: RedisParts): RedisIdempotency {
     );
   };
 
-  const begin = async ({ key, leaseMs }: Terms, attempt: string): Promise<RedisValue[]> => {
+  /** Never rejects: if it is lost, the lease ends the attempt. */
+  const abandon = async ({ key }: Terms, attempt: string): Promise<void> => {
+    await ask(ABANDON, key, attempt).catch(() => undefined);
+  };
+
+  const begin = async (terms: Terms, attempt: string): Promise<RedisValue[]> => {
+    const { key, leaseMs } = terms;
     try {
       return (await ask(BEGIN, key, attempt, String(leaseMs))) as RedisValue[];
     } catch (error) {
       if (!(error instanceof OutcomeUnknownError)) throw error;
-      // The key may be ours without our knowing; if this is lost, too, the lease ends it.
-      void ask(ABANDON, key, attempt).catch(() => undefined);
+      // The key may be ours without our knowing.
+      void abandon(terms, attempt);
       throw new UnavailableError(
         `cannot ${DURING}: the work was not run, and the key may be taken for ${leaseMs} ms`,
         { backend: BACKEND, cause: error },
@@ -70,7 +76,7 @@ export function redisIdempotency(parts: RedisParts): RedisIdempotency {
   const carryOut = async (
     terms: Terms,
     attempt: string,
-    sentMs: number,
+    leftMs: number,
     work: (attempt: { signal: AbortSignal }) => unknown,
   ): Promise<Once<unknown>> => {
     const { key, inputHash, ttlMs, leaseMs } = terms;
@@ -81,14 +87,13 @@ export function redisIdempotency(parts: RedisParts): RedisIdempotency {
           `${leaseMs} ms`,
         { backend: BACKEND, reason: "deadline", ...(outcome === undefined ? {} : { outcome }) },
       );
-    const leftMs = validityMs(leaseMs) - (runtime.clock.monotonicMs() - sentMs);
-    const timer = runtime.timers.after(Math.max(0, leftMs), () => controller.abort(lost()));
+    const timer = runtime.timers.after(leftMs, () => controller.abort(lost()));
     let result: string | null;
     try {
       result = checkResult(await work({ signal: controller.signal }), parts);
     } catch (error) {
-      // If this is lost, the lease ends the attempt. What the work failed with is what matters.
-      await ask(ABANDON, key, attempt).catch(() => undefined);
+      // What the work failed with is what matters.
+      await abandon(terms, attempt);
       throw error;
     } finally {
       timer.cancel();
@@ -106,9 +111,16 @@ export function redisIdempotency(parts: RedisParts): RedisIdempotency {
     const patience = new Patience(runtime, terms.waitMs);
     const attempt = runtime.random.id();
     for (;;) {
-      const sentMs = runtime.clock.monotonicMs();
+      const sentAt = now(runtime.clock);
       const [standing, inputHash, result] = await begin(terms, attempt);
-      if (standing === "ours") return await carryOut(terms, attempt, sentMs, work);
+      if (standing === "ours") {
+        const leftMs = validityMs(terms.leaseMs) - elapsedMs(sentAt, now(runtime.clock));
+        if (leftMs > 0) return await carryOut(terms, attempt, leftMs, work);
+        // Another may have run it since: the store knows.
+        if (await patience.rest()) continue;
+        await abandon(terms, attempt);
+        throw tooLate(terms);
+      }
       if (standing === "done") {
         checkInput(terms, inputHash as string, BACKEND);
         return { result: resultOf((result ?? null) as string | null), replayed: true };
@@ -129,4 +141,9 @@ export function redisIdempotency(parts: RedisParts): RedisIdempotency {
       parts.close();
     },
   };
+}
+
+function tooLate({ leaseMs }: Terms): UnavailableError {
+  const text = `the work was not run: each answer came after the end of its lease of ${leaseMs} ms`;
+  return new UnavailableError(`cannot ${DURING}: ${text}`, { backend: BACKEND });
 }

@@ -7,6 +7,10 @@ import {
   KeyReusedError,
   type RedisIdempotency,
 } from "../../src/idempotency/open.js";
+import { redisIdempotency } from "../../src/idempotency/redis.js";
+import { explainRedis } from "../../src/drivers/redis/errors.js";
+import { borrowRedis } from "../../src/drivers/redis/open.js";
+import { platform } from "../../src/platform/index.js";
 import { describeOn } from "../servers/find.js";
 import { redisProgram, startRedis, type RedisServer } from "../servers/redis.js";
 import { race, startChild } from "./children.js";
@@ -101,6 +105,51 @@ describeOn(redisProgram, "idempotency keys on Redis", () => {
     finish("slow");
     expect(await first).toEqual({ result: "slow", replayed: false });
     expect(await waiting).toEqual({ result: "slow", replayed: true });
+  });
+
+  /** Keys whose answers wait until they are let through. */
+  async function openSlow() {
+    const { commands, close } = await borrowRedis(server.url);
+    let letThrough = (): void => undefined;
+    const gate = new Promise<void>((resolve) => (letThrough = resolve));
+    let answers = 0;
+    const keys = redisIdempotency({
+      runtime: platform(),
+      commands: {
+        evaluate: async (...call) => {
+          const answer = await commands.evaluate(...call);
+          answers += 1;
+          await gate;
+          return answer;
+        },
+      },
+      explain: explainRedis,
+      ...{ prefix: `t${count}:`, timeoutMs: 5_000, maxBytes: 100, digest: (text) => text, close },
+    });
+    onTestFinished(() => keys.close());
+    return { keys, letThrough, isAnswered: () => answers > 0 };
+  }
+
+  it("do not begin the work where the answer comes after the lease", async () => {
+    const quick = await open();
+    const slow = await openSlow();
+    const late = slow.keys.once("k", { lease: 50 }, never);
+    await until(slow.isAnswered);
+    expect(await quick.once("k", {}, () => "quick")).toEqual({ result: "quick", replayed: false });
+    slow.letThrough();
+    expect(await late).toEqual({ result: "quick", replayed: true });
+  });
+
+  it("say that the work was not run where each answer comes after the lease", async () => {
+    const quick = await open();
+    const slow = await openSlow();
+    const late = slow.keys.once("k", { lease: 50, wait: 0 }, never);
+    await until(slow.isAnswered);
+    await until(async () => (await server.command("EXISTS", `t${count}:k`)) === 0);
+    slow.letThrough();
+    await expect(late).rejects.toMatchObject({ family: "unavailable" });
+    const next = await quick.once("k", { wait: 0 }, () => "quick");
+    expect(next).toEqual({ result: "quick", replayed: false });
   });
 
   it("are taken over by the server's clock, and the late one records nothing", async () => {
