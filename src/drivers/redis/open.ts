@@ -4,7 +4,16 @@ import { redisChannels } from "./channels.js";
 import { knownRedis, type KnownRedis, type RedisClient } from "./client.js";
 import { redisCommands, type RedisCommands } from "./commands.js";
 import type { RedisChannels } from "./contract.js";
-import { className, explainConnecting } from "./errors.js";
+import {
+  duplicate,
+  endsBySilence,
+  IOREDIS_SETTINGS,
+  pauseMs,
+  PING_EVERY_MS,
+  SILENT_MS,
+} from "./duplicates.js";
+import { explainConnecting } from "./errors.js";
+import { goOn } from "./going-on.js";
 import { MissingLibraryError } from "../missing-library.js";
 
 /** Which client library. */
@@ -44,29 +53,6 @@ const OF_PATIENCE = 0.8;
 const SHORTEST_TRY_MS = 500;
 /** The libraries have one limit for the first try and all later ones, which nobody waits for. */
 const LONGEST_TRY_MS = 10_000;
-/** A connection that brings nothing for so long is given up, although nobody has closed it. */
-const SILENT_MS = 10_000;
-/** Two pings, and one that is late, before silence is taken for an end. */
-const PINGS_OF_SILENCE = 0.4;
-const PING_EVERY_MS = PINGS_OF_SILENCE * SILENT_MS;
-const LONGEST_PAUSE_MS = 1_000;
-
-/** Grows with the number of failures; the library adds no jitter of its own to it. */
-const pauseMs = (failures: number): number => Math.min(LONGEST_PAUSE_MS, 25 * 2 ** failures);
-
-const IOREDIS_SETTINGS = {
-  lazyConnect: true,
-  enableOfflineQueue: false,
-  autoResendUnfulfilledCommands: false,
-  // With 0, commands under way are rejected when their connection breaks. With null they were seen
-  // never to settle, with the default they are sent again on the next connection.
-  maxRetriesPerRequest: 0,
-  // A server that does not answer does not confirm the end of the connection either.
-  disconnectTimeout: 100,
-  // A primary that is frozen hangs up on nobody: where there are sentinels, they tell.
-  failoverDetector: true,
-};
-
 /**
  * A connection to the server that a URL names: `redis://` or, with TLS, `rediss://`.
  *
@@ -119,7 +105,8 @@ export async function borrowRedis(
  * @throws TypeError for anything but a client of node-redis, ioredis or iovalkey.
  */
 export function openBesideRedis(client: RedisClient): RedisConnection {
-  return connection(knownRedis(duplicate(knownRedis(client))));
+  const known = knownRedis(client);
+  return connection(knownRedis(duplicate(known)), undefined, endsBySilence(known));
 }
 
 /** The checked URL. @throws TypeError that does not repeat it. */
@@ -176,97 +163,27 @@ async function load(
   }
 }
 
-type Strategy = (failures: number, cause: unknown) => number | false | Error;
-
-/** Settings that a client was made with, as far as they are looked at here. */
-interface Settings {
-  readonly pingInterval?: number | undefined;
-  readonly socket?: {
-    readonly socketTimeout?: number | undefined;
-    readonly reconnectStrategy?: Strategy | number | false | undefined;
-  };
-  readonly socketTimeout?: number | undefined;
-  readonly redisOptions?: Settings;
-}
-
-/**
- * The libraries merge overrides with the settings of a client, and some of them not those within
- * settings: without the others the password would be gone.
- */
-function duplicate(known: KnownRedis): unknown {
-  switch (known.kind) {
-    case "node-redis":
-      return known.client.duplicate(nodeRedisSettings(settingsOf(known.client, "options")));
-    case "node-redis-cluster": {
-      const { defaults } = settingsOf(known.client, "_options") as { defaults?: Settings };
-      return known.client.duplicate({ defaults: { ...defaults, ...nodeRedisSettings(defaults) } });
-    }
-    case "node-redis-sentinel":
-      return known.client.duplicate();
-    case "ioredis":
-      return known.client.duplicate(ioRedisSettings(settingsOf(known.client, "options")));
-    case "ioredis-cluster": {
-      const { redisOptions } = settingsOf(known.client, "options");
-      return known.client.duplicate([], {
-        lazyConnect: true,
-        enableOfflineQueue: false,
-        shardedSubscribers: true,
-        redisOptions: { ...redisOptions, ...ioRedisSettings(redisOptions) },
-      });
-    }
-  }
-}
-
-function settingsOf(client: object, field: "options" | "_options"): Settings {
-  return (client as { readonly [field in typeof field]?: Settings })[field] ?? {};
-}
-
-/**
- * A silent connection is given up also where the caller says nothing of it. The library means one
- * that is idle, so it is asked often enough; and by itself the library does not connect again after
- * its own time-out.
- */
-function nodeRedisSettings({ pingInterval, socket = {} }: Settings = {}): object {
-  const { socketTimeout = SILENT_MS, reconnectStrategy = pauseMs } = socket;
-  const isOurs = socket.socketTimeout === undefined;
-  return {
-    disableOfflineQueue: true,
-    pingInterval:
-      socketTimeout > 0
-        ? Math.min(pingInterval || PING_EVERY_MS, PINGS_OF_SILENCE * socketTimeout)
-        : (pingInterval ?? PING_EVERY_MS),
-    socket: {
-      ...socket,
-      socketTimeout,
-      reconnectStrategy: isOurs ? afterSilence(reconnectStrategy) : reconnectStrategy,
-    },
-  };
-}
-
-/** A caller's strategy, which knows nothing of a time-out that is not the caller's. */
-function afterSilence(strategy: Strategy | number | false): Strategy {
-  return (failures, cause) => {
-    if (className(cause) === "SocketTimeoutError") return pauseMs(failures);
-    return typeof strategy === "function" ? strategy(failures, cause) : strategy;
-  };
-}
-
-function ioRedisSettings({ socketTimeout = SILENT_MS }: Settings = {}): object {
-  return { ...IOREDIS_SETTINGS, socketTimeout };
-}
-
 interface Connectable {
   connect(): Promise<unknown>;
-  on(event: "error" | "end", tell: (error: unknown) => void): unknown;
+  on(event: string, tell: (error: unknown) => void): unknown;
   destroy?(): void;
   disconnect(): unknown;
 }
 
-/** `withTls`: whether a URL asked for TLS; undefined beside a caller's client. */
-function connection(own: KnownRedis, withTls?: boolean): RedisConnection {
+/**
+ * @param withTls whether a URL asked for TLS; undefined beside a caller's client
+ * @param goesOnAfterSilence whether it is for us to connect again after a silence
+ */
+function connection(
+  own: KnownRedis,
+  withTls?: boolean,
+  goesOnAfterSilence = false,
+): RedisConnection {
   const client = own.client as unknown as Connectable;
   let isClosed = false;
-  if (own.kind === "ioredis") goOnAfterFailover(client, () => isClosed);
+  if (own.kind === "ioredis" || own.kind === "ioredis-cluster") {
+    goOn(client, { isClosed: () => isClosed, afterSilence: goesOnAfterSilence });
+  }
   const connected = new Promise<void>((resolve, reject) => {
     const fail = (error: unknown): void =>
       reject(explainConnecting(error, withTls));
@@ -287,25 +204,6 @@ function connection(own: KnownRedis, withTls?: boolean): RedisConnection {
       end(client);
     },
   };
-}
-
-/**
- * ioredis ends a client for good where its failover detector and its reconnecting meet:
- *
- * 1. A connection has broken, and the client asks a sentinel for the primary.
- * 2. The detector, still the old one, hears of the failover and calls the connecting off.
- * 3. The sentinel answers: the client finds itself called off, as if somebody had closed it.
- *
- * It comes once in a failover, so the next try need not wait.
- */
-function goOnAfterFailover(client: Connectable, isClosed: () => boolean): void {
-  let last: unknown;
-  client.on("error", (error) => (last = error));
-  client.on("end", () => {
-    const wasCalledOff = last instanceof Error && last.message === "Connection is closed.";
-    last = undefined;
-    if (wasCalledOff && !isClosed()) client.connect().catch(() => undefined);
-  });
 }
 
 function end(client: Connectable): void {

@@ -1,8 +1,6 @@
 /** One primary, one replica, and a sentinel that makes the one the other. */
 import { once } from "node:events";
-import { writeFile } from "node:fs/promises";
 import { createServer, type AddressInfo, type Socket } from "node:net";
-import path from "node:path";
 import { Redis } from "ioredis";
 import { createSentinel } from "redis";
 import { expect, it, onTestFinished, vi } from "vitest";
@@ -12,34 +10,8 @@ import type { Tenure } from "../../../src/core/tenure.js";
 import { openBesideRedis } from "../../../src/drivers/redis/open.js";
 import { describeOn } from "../../servers/find.js";
 import { redisProgram, startRedis, startRedisPair, type RedisServer } from "../../servers/redis.js";
-import { sendCommand } from "../../servers/resp.js";
-import { ServerProcess } from "../../servers/server.js";
 import { until, waitersOf, type Library } from "./bench.js";
-
-const PRIMARY = "leases";
-
-/** Watches a primary alone, and is quick to give it up. */
-class Sentinel extends ServerProcess {
-  constructor(primary: RedisServer) {
-    super({
-      ...redisProgram,
-      args: (_port, folder) => [path.join(folder, "sentinel.conf"), "--sentinel"],
-      url: (port) => `redis://127.0.0.1:${port}`,
-      configure: (port, folder) =>
-        writeFile(
-          path.join(folder, "sentinel.conf"),
-          `port ${port}\nbind 127.0.0.1\ndir ${folder}\n` +
-            `sentinel monitor ${PRIMARY} 127.0.0.1 ${primary.port} 1\n` +
-            `sentinel down-after-milliseconds ${PRIMARY} 1000\n`,
-        ),
-      // Until it has heard of the replica there is nobody to promote.
-      isReady: async (port) => {
-        const replicas = await sendCommand(port, ["SENTINEL", "REPLICAS", PRIMARY]);
-        return Array.isArray(replicas) && replicas.length === 1;
-      },
-    });
-  }
-}
+import { PRIMARY, Sentinel } from "./sentinel.js";
 
 /** Clients that stay unconnected, and ask a sentinel for the primary. */
 const clients: Readonly<Record<Library, (sentinel: Sentinel) => RedisClient>> = {

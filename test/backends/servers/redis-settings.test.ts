@@ -1,7 +1,12 @@
 /** What of a caller's client its duplicates keep, and what they have beside. */
 import { Cluster as IoCluster, Redis as IoRedis } from "ioredis";
 import { Cluster as IoValkeyCluster, Redis as IoValkey } from "iovalkey";
-import { createClient, createCluster, SocketTimeoutError } from "redis";
+import {
+  createClient,
+  createCluster,
+  createSentinel,
+  SocketTimeoutError,
+} from "redis";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import type { RedisClient } from "../../../src/drivers/redis/client.js";
 import { openBesideRedis } from "../../../src/drivers/redis/open.js";
@@ -90,6 +95,33 @@ describe("a connection beside a caller's client of Redis", () => {
     expect(strategyIn({ socket })(3, new Error("reset"))).toBe(200);
   });
 
+  it("is given up when it is silent, and keeps its password (node-redis, sentinel)", () => {
+    const made = createSentinel({
+      name: "leases",
+      sentinelRootNodes: [{ host: "127.0.0.1", port: 1 }],
+      nodeClientOptions: { password: PASSWORD, socket: { socketTimeout: 60_000 } },
+      sentinelClientOptions: { username: "watcher" },
+    });
+    // Also of one that is itself a duplicate, and of one with options of its commands.
+    for (const client of [made, made.duplicate(), made.withTypeMapping({})]) {
+      const duplicate = vi.spyOn(client, "duplicate");
+      openBesideRedis(client).close();
+      expect(duplicate.mock.lastCall?.[0]).toMatchObject({
+        nodeClientOptions: {
+          password: PASSWORD,
+          disableOfflineQueue: true,
+          pingInterval: 4_000,
+          socket: { socketTimeout: 60_000 },
+        },
+        sentinelClientOptions: {
+          username: "watcher",
+          pingInterval: 4_000,
+          socket: { socketTimeout: 10_000 },
+        },
+      });
+    }
+  });
+
   it.each([
     { said: { pingInterval: 60_000 }, pingInterval: 4_000 },
     { said: { pingInterval: 0 }, pingInterval: 4_000 },
@@ -111,9 +143,12 @@ describe("a connection beside a caller's client of Redis", () => {
     const [url, silent] = ["redis://127.0.0.1:1", new SocketTimeoutError(10_000)];
     const socket = own === undefined ? {} : { reconnectStrategy: own };
     const strategy = strategyIn(settingsBeside(createClient({ url, socket })));
-    expect(strategy(2, silent)).toBe(100);
+    const reset = new Error("reset");
     // What else ends a connection is for the caller to decide.
-    expect(strategy(2, new Error("reset"))).toEqual(after);
+    expect(strategy(2, reset)).toEqual(after);
+    expect(strategy(2, silent)).toBe(100);
+    // Not how a silence ends: somebody finds half a connection, or none.
+    expect(strategy(2, reset)).toBe(typeof after === "number" ? after : 100);
     // And so is a time-out of the caller's.
     if (own === undefined) return;
     const patient = createClient({ url, socket: { ...socket, socketTimeout: 60_000 } });
