@@ -204,7 +204,7 @@ module.exports = {
       "connect-opens-backends",
       "connect turns a URL into a backend through that backend's open.ts and knows no store itself.",
       { path: "^src/connect\\.ts$" },
-      { pathNot: "^src/(core/|platform/|backends/[^/]+/open\\.ts$)" },
+      { pathNot: "^src/(store-url\\.ts$|core/|platform/|backends/[^/]+/open\\.ts$)" },
     ),
     forbid(
       "nobody-imports-cli",

@@ -12,6 +12,7 @@ import { Tenure } from "./core/tenure.js";
 import type { TenureOptions } from "./core/tenure.js";
 import type { FencingToken } from "./core/token.js";
 import { platform } from "./platform/index.js";
+import { splitStoreUrl, type Scheme } from "./store-url.js";
 
 /** Options of `connect`. */
 export interface ConnectOptions extends TenureOptions {
@@ -59,7 +60,7 @@ const consul: Opener = async ({ whole }, options) =>
 const dynamodb: Opener = async ({ whole }, options) =>
   (await import("./backends/dynamodb/open.js")).dynamodb(whole, options);
 
-const OPENERS: Readonly<Record<string, Opener>> = {
+const OPENERS: Readonly<Record<Scheme, Opener>> = {
   memory: async ({ whole, rest }, options) => {
     if (rest !== "") throw new ArgumentTypeError("url", whole, '"memory:" and no more');
     return (await import("./backends/memory/open.js")).memory(options);
@@ -166,21 +167,9 @@ async function openUrl(
   runtime: Runtime,
   { storeId, endWithProcess }: ConnectOptions,
 ): Promise<Backend<FencingToken | undefined>> {
-  const schemes = Object.keys(OPENERS)
-    .map((scheme) => (scheme === "memory" ? "memory: within one process," : `${scheme}:`))
-    .join(" ");
-  const colon = url.indexOf(":");
-  // As in every URL, in letters of either case.
-  const scheme = url.slice(0, Math.max(0, colon)).toLowerCase();
-  const open = colon > 0 && Object.hasOwn(OPENERS, scheme) ? OPENERS[scheme] : undefined;
-  if (open === undefined) {
-    // A URL may carry a password: only its scheme is repeated.
-    const shown = colon > 0 ? `${scheme}:…` : url;
-    const file = colon > 0 ? "" : "; a file is sqlite: and its path";
-    throw new ArgumentTypeError("url", shown, `a store URL (${schemes})${file}`);
-  }
-  return open(
-    { whole: scheme + url.slice(colon), rest: url.slice(colon + 1) },
+  const { scheme, rest } = splitStoreUrl(url);
+  return OPENERS[scheme](
+    { whole: `${scheme}:${rest}`, rest },
     { runtime, ...(storeId === undefined ? {} : { storeId: checkName(storeId, "storeId") }) },
     endWithProcess === undefined ? {} : { endWithProcess },
   );

@@ -87,8 +87,7 @@ function describe(error: unknown, code: number): { message: string; hint?: strin
 function ofFlag({ option, message }: Error & CallerMistake): string {
   const flag = FLAGS[option];
   if (flag === undefined || !message.startsWith(`${option} `)) return message;
-  // What lives in one process keeps nobody out of another, and every command is one.
-  return `${flag}${message.slice(option.length)}`.replace("memory: within one process, ", "");
+  return `${flag}${message.slice(option.length)}`;
 }
 
 function codeOf(error: unknown): string | undefined {

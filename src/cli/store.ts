@@ -7,6 +7,7 @@ import type { connect } from "../connect.js";
 import type * as schedules from "../schedule/open.js";
 import type { Tenure } from "../core/tenure.js";
 import type { FencingToken } from "../core/token.js";
+import { splitStoreUrl } from "../store-url.js";
 import { UsageError } from "./arguments.js";
 import { say } from "./output.js";
 
@@ -113,6 +114,8 @@ async function prepared({ url, folder }: StoreChoice): Promise<{ readonly connec
       "for the processes of this machine: --store sqlite:PATH",
     );
   }
+  // What lives in one process keeps nobody out of another, and every command is one.
+  splitStoreUrl(url, "processes");
   if (folder !== undefined) makeFolder(folder);
   return import("../connect.js");
 }
