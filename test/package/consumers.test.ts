@@ -3,6 +3,7 @@ import { createRequire } from "node:module";
 import path from "node:path";
 import { build } from "esbuild";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { deadLinks } from "./links.js";
 import { manifest, root, run, Stage } from "./stage.js";
 
 // Case 47: the tarball, installed in the kinds of project that people have, compiles and runs.
@@ -67,8 +68,8 @@ describe("the packed package", () => {
       .flatMap((target) => (typeof target === "string" ? [target] : Object.values(target)))
       .map((target) => target.replace("./", ""));
     expect(targets.filter((target) => !contents.includes(target))).toEqual([]);
-    const papers = ["package.json", "README.md", "LICENSE", "CHANGELOG.md"];
-    const others = contents.filter((file) => !/^(dist|docs\/guide)\//.test(file));
+    const papers = ["package.json", "README.md", "LICENSE", "CHANGELOG.md", "bench/README.md"];
+    const others = contents.filter((file) => !/^(dist|docs\/(adr|guide))\//.test(file));
     expect(others.sort()).toEqual(papers.sort());
     expect(contents.filter((file) => /\.test\.|dist\/cli\//.test(file))).toEqual([]);
   });
@@ -82,6 +83,13 @@ describe("the packed package", () => {
     const named = new Set(texts.flatMap((text) => text.match(/docs\/guide\/[\w-]+\.md/g) ?? []));
     expect(named.size).toBeGreaterThan(20);
     expect([...named].filter((page) => !contents.includes(page))).toEqual([]);
+  });
+
+  it("holds whatever its pages link to", () => {
+    const contents = stage.contents();
+    const pages = contents.filter((file) => file.endsWith(".md"));
+    expect(pages).toContain("docs/guide/leases.md");
+    expect(pages.flatMap((page) => deadLinks(page, contents))).toEqual([]);
   });
 
   const kinds: [string, "module" | "commonjs", Record<string, string>, string][] = [

@@ -65,8 +65,8 @@ export class Stage implements Disposable {
   constructor() {
     const pkg = path.join(this.#dir, "package");
     mkdirSync(pkg);
-    const papers = ["package.json", "README.md", "LICENSE", "CHANGELOG.md", "docs/guide"];
-    for (const file of [...papers, "dist"]) {
+    const papers = ["package.json", "README.md", "LICENSE", "CHANGELOG.md"];
+    for (const file of [...papers, "docs/adr", "docs/guide", "bench/README.md", "dist"]) {
       if (!existsSync(path.join(root, file))) continue;
       cpSync(path.join(root, file), path.join(pkg, file), { recursive: true });
     }
