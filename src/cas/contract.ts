@@ -20,7 +20,10 @@ export interface Updated<T> extends Versioned<T> {
 export interface UpdateOptions {
   /** How often to try. A whole number, or `Infinity`. Default 20. */
   readonly attempts?: number;
-  /** Ends the trying; `update` then rejects with the signal's own reason. */
+  /**
+   * Ends the trying, also while `change` is under way, whose answer is then not written; `update`
+   * rejects with the signal's own reason.
+   */
   readonly signal?: AbortSignal;
 }
 

@@ -3,6 +3,10 @@
  *
  * A version is the last one + 1, or the server's time in microseconds if that is more: a key that
  * was lost and made again has not the version that somebody read before.
+ *
+ * A caller's client may send a request again when its connection broke, whether or not the first
+ * copy had arrived. So each write has an id, and the hash keeps those of the last writes, `h`: a
+ * copy that comes second finds the key changed, and sees that it was the first that did it.
  */
 import { Calls } from "../core/call.js";
 import { UnavailableError, type TenureError } from "../core/errors.js";
@@ -28,16 +32,30 @@ export interface RedisCasParts {
 /** KEYS value. Answers version and value, or two nils. */
 const READ = "return redis.call('HMGET', KEYS[1], 'v', 'd')";
 
-/** KEYS value; ARGV version or nothing, value. Answers 1 or 0, and the version there is then. */
+/** So many ids of writes are kept with a value. A copy comes with the next connection, or never. */
+const WRITES_KEPT = 32;
+
+/**
+ * KEYS value; ARGV version or nothing, value, id of the write, how many ids to keep. Answers 1 or
+ * 0, and the version: the one that was written, or the one there is.
+ */
 const WRITE = `
-local v = redis.call('HGET', KEYS[1], 'v')
-if (v or '') ~= ARGV[1] then return {0, v or ''} end
+local m = redis.call('HMGET', KEYS[1], 'v', 'h')
+local v, h = m[1], m[2] or ''
+if (v or '') ~= ARGV[1] then
+  local at = string.find(h, ARGV[3] .. ':', 1, true)
+  if at then return {1, string.match(h, '^%d+', at + #ARGV[3] + 1)} end
+  return {0, v or ''}
+end
 local t = redis.call('TIME')
 local floor = t[1] * 1000000 + t[2]
 local n = tonumber(v or '0') + 1
 if n < floor then n = floor end
 local version = string.format('%.0f', n)
-redis.call('HSET', KEYS[1], 'v', version, 'd', ARGV[2])
+h = h .. ARGV[3] .. ':' .. version .. ' '
+local _, kept = string.gsub(h, ' ', '')
+if kept > tonumber(ARGV[4]) then h = string.match(h, '^%S+ (.*)$') end
+redis.call('HSET', KEYS[1], 'v', version, 'd', ARGV[2], 'h', h)
 return {1, version}
 `;
 
@@ -81,6 +99,8 @@ export function redisCas(parts: RedisCasParts): Cas {
         key,
         String(expected ?? ""),
         text,
+        runtime.random.id(),
+        String(WRITES_KEPT),
       );
       const version = seen === "" ? null : BigInt(String(seen));
       if (isWritten === 1) return { isWritten: true, version: version! };

@@ -44,12 +44,29 @@ export async function update<V, C>(
     const seen = await changing.read();
     if (seen === null && needsValue) return null;
     signal?.throwIfAborted();
-    const value = await changing.change(seen?.value);
+    const value = await beforeAbort(signal, changing.change(seen?.value));
     signal?.throwIfAborted();
     const written = await changing.write(value, seen?.version ?? null);
     if (written.isWritten) return { value, version: written.version, attempts: n };
     if (n >= attempts) throw conflict(changing.key, written.version, n, changing.backend);
     await pause(n, signal, runtime);
+  }
+}
+
+/** What a change answers, unless the signal comes first: then nobody waits for the change. */
+async function beforeAbort<C>(
+  signal: AbortSignal | undefined,
+  changed: C | PromiseLike<C>,
+): Promise<C> {
+  if (signal === undefined) return await changed;
+  let unlisten = (): void => undefined;
+  const aborted = new Promise<never>((_, reject) => {
+    unlisten = whenAborted(signal, () => reject(signal.reason));
+  });
+  try {
+    return await Promise.race([changed, aborted]);
+  } finally {
+    unlisten();
   }
 }
 

@@ -48,7 +48,10 @@ export interface Transition {
   readonly dialect?: Dialect;
 }
 
-/** Whether the state was changed, and if not, what it is: null where there is no such row. */
+/**
+ * Whether the state was changed, and if not, what it is: null where there is no such row, or where
+ * the column is NULL in it.
+ */
 export type Transitioned =
   | { readonly changed: true; readonly state: string }
   | { readonly changed: false; readonly state: string | null };

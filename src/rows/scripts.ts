@@ -2,9 +2,10 @@
 import { ArgumentRangeError, ArgumentTypeError } from "../core/errors.js";
 import { checkKnown, checkObject } from "../core/options.js";
 import { guardedUpdate, rowIs, settings, type RowKey } from "../sql/guarded.js";
-import { bigintOf, textOf } from "../sql/reading.js";
+import { bigintOf, orNull, textOf } from "../sql/reading.js";
 import type { Script } from "../sql/script.js";
 import {
+  byDialect,
   forUpdate,
   forUpdateSkipLocked,
   given,
@@ -132,13 +133,17 @@ function* changing(
   to: string,
 ): Script<Transitioned> {
   if (place.dialect === "sqlite") yield* lockFile(place, table, true);
-  const [found] = yield sql`SELECT ${stateColumn} AS present FROM ${table} WHERE ${row}
+  const [found] = yield sql`SELECT ${asText(stateColumn)} AS present FROM ${table} WHERE ${row}
     ${forUpdate}`;
-  if (found === undefined) return { changed: false, state: null };
-  const present = textOf(found["present"]);
+  const present = orNull(found?.["present"], textOf);
   if (present !== from) return { changed: false, state: present };
   yield update;
   return { changed: true, state: to };
+}
+
+/** On Postgres a value of type char(n) comes with blanks behind it, which are no part of it. */
+function asText(column: SqlPiece): SqlPiece {
+  return byDialect({ sqlite: column, postgres: sql`CAST(${column} AS text)`, mysql: column });
 }
 
 function checkAllowed(states: unknown, from: string, to: string): void {

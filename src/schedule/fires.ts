@@ -37,7 +37,7 @@ export interface Claimer {
   readonly crashed: Crashed;
   readonly maxTries: number;
   /** Fires after `uptoMs` that are to run at `nowMs`, the oldest first. */
-  due(uptoMs: number, nowMs: number): readonly number[];
+  due(uptoMs: number, nowMs: number): Iterable<number>;
   /** The next fire after a time; null where there is none. */
   next(nowMs: number): number | null;
 }

@@ -87,19 +87,30 @@ export function scheduleTerms(options: ScheduleOptions): ScheduleTerms {
 
 /** Times of a cron expression. */
 export interface Times {
+  /** The latest ones up to `nowMs`, so many at most, the oldest first. */
   latest(most: number, nowMs: number): readonly number[];
+  /** The first one after `afterMs`; null where there is none any more. */
+  next(afterMs: number): number | null;
 }
 
-/** Fires after `uptoMs` that are to run at `nowMs`, the oldest first. */
-export function dueFires(
+/**
+ * Fires after `uptoMs` that are to run at `nowMs`, the oldest first. All that are in time are, also
+ * where they are more than the missed ones that are made up for.
+ */
+export function* dueFires(
   times: Times,
   { missed, missedLimit, lateMs }: ScheduleTerms,
   uptoMs: number,
   nowMs: number,
-): readonly number[] {
-  const open = times.latest(missedLimit, nowMs).filter((ms) => ms > uptoMs);
-  if (missed === "all") return open;
-  const inTime = open.filter((ms) => ms > nowMs - lateMs);
+): Generator<number> {
+  const inTimeAfterMs = Math.max(uptoMs, nowMs - lateMs);
+  let ms = times.next(inTimeAfterMs);
+  const isNoneInTime = ms === null || ms > nowMs;
   // One that is in time runs anyway, and is the last one then.
-  return inTime.length > 0 || missed === "skip" ? inTime : open.slice(-1);
+  const most = missed === "all" ? missedLimit : missed === "last" && isNoneInTime ? 1 : 0;
+  if (most > 0 && uptoMs < inTimeAfterMs) {
+    const latest = times.latest(most, nowMs);
+    yield* latest.filter((missedMs) => missedMs > uptoMs && missedMs <= inTimeAfterMs);
+  }
+  for (; ms !== null && ms <= nowMs; ms = times.next(ms)) yield ms;
 }

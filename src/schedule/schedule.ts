@@ -35,7 +35,7 @@ export interface ScheduleParts<K extends ScheduleDialect> {
   readonly store: SqlStore<K>;
   readonly runtime: Runtime;
   readonly name: string;
-  readonly times: Times & { next(nowMs: number): number | null };
+  readonly times: Times;
   readonly work: FireWork<K>;
   readonly terms: ScheduleTerms;
 }

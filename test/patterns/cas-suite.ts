@@ -71,6 +71,16 @@ export function casSuite(name: string, fresh: () => Promise<CasSpot>): void {
     await expect(values.update("k", () => 1, { signal: AbortSignal.abort(boom) })).rejects.toBe(
       boom,
     );
+    const hanging = new AbortController();
+    const hangs = values.update(
+      "k",
+      () => {
+        queueMicrotask(() => hanging.abort(boom));
+        return new Promise(() => undefined);
+      },
+      { signal: hanging.signal },
+    );
+    await expect(hangs).rejects.toBe(boom);
     const controller = new AbortController();
     const aborted = values.update(
       "k",

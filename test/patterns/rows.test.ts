@@ -23,6 +23,28 @@ onStores("rows", (store) => {
   // On SQLite a lock on one row is a lock on the file.
   const isSqlite = store.dialect === "sqlite";
 
+  it("changes a state in a column of any kind of text, and tells of none", async () => {
+    const spot = await store.fresh();
+    const db = await open(spot);
+    const kinds = ["CHAR(10)", "VARCHAR(10)", "TEXT"];
+    if (store.dialect === "postgres") {
+      await spot.query("CREATE TYPE phase AS ENUM ('new', 'paid')");
+      kinds.push("phase");
+    }
+    for (const [n, kind] of kinds.entries()) {
+      const table = `kind_${n}`;
+      await spot.query(`CREATE TABLE ${table} (id INTEGER PRIMARY KEY, state ${kind})`);
+      await spot.query(`INSERT INTO ${table} VALUES (1, 'new'), (2, NULL)`);
+      const change = { table, from: "new", to: "paid" };
+      const first = await db.transition({ ...change, id: 1 });
+      expect(first).toEqual({ changed: true, state: "paid" });
+      const second = await db.transition({ ...change, id: 1 });
+      expect(second).toEqual({ changed: false, state: "paid" });
+      const none = await db.transition({ ...change, id: 2 });
+      expect(none).toEqual({ changed: false, state: null });
+    }
+  });
+
   it("locks a row that is there, and tells one that is not", async () => {
     const spot = await place();
     const { tx } = await spot.openTransaction();

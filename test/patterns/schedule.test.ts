@@ -44,7 +44,7 @@ describe("which fires are due", () => {
   it("is what the policy for missed ones says", async () => {
     const minutes = await cronTimes("* * * * *", "UTC");
     const due = (options: ScheduleOptions, agoMs: number, nowMs = noonMs + 30_000): number[] =>
-      dueFires(minutes, terms(options), nowMs - agoMs, nowMs).map(
+      [...dueFires(minutes, terms(options), nowMs - agoMs, nowMs)].map(
         (ms) => (ms - noonMs) / MINUTE_MS,
       );
     expect(due({}, 40_000)).toEqual([0]);
@@ -56,6 +56,11 @@ describe("which fires are due", () => {
     expect(due({ missed: "all", missedLimit: 2 }, 9 * MINUTE_MS)).toEqual([-1, 0]);
     expect(due({}, 10, noonMs)).toEqual([0]);
     expect(due({}, 10, noonMs - 1)).toEqual([]);
+    // Those that are in time are not missed, however many they are.
+    expect(due({ late: "5m", missedLimit: 1 }, 4 * MINUTE_MS)).toEqual([-3, -2, -1, 0]);
+    expect(due({ late: "3h" }, 150 * MINUTE_MS)).toHaveLength(150);
+    expect(due({ late: "3h", missed: "last" }, 150 * MINUTE_MS)).toHaveLength(150);
+    expect(due({ late: "2m", missed: "all", missedLimit: 1 }, 9 * MINUTE_MS)).toEqual([-1, 0]);
   });
 
   it("follows the time zone, over the change to summer time", async () => {
