@@ -82,9 +82,9 @@ export function leaseOperations(
   opened: () => { readonly rows: LeaseRows; readonly doubts: Doubts },
 ): LeaseOperations {
   return {
-    acquire: async (request, call) => acquire(opened(), request, call),
-    renew: async (grants, call) => renew(opened().rows, grants, call),
-    release: async (requests, call) => release(opened(), requests, call),
+    acquire: async (request, call) => await acquire(opened(), request, call),
+    renew: async (grants, call) => await renew(opened().rows, grants, call),
+    release: async (requests, call) => await release(opened(), requests, call),
     break: async (name, token, call) =>
       (await opened().rows.end([{ name, token }], call, "break a lease")).get(0) === true,
     inspect: async (name, call) => opened().rows.inspect(name, call),

@@ -87,7 +87,12 @@ export class Attempts<T extends FencingToken | undefined> {
    *   `unsure` then; try again with it, or {@link giveUp}.
    */
   async once(contender: Contender, takeOver?: string): Promise<Answer<T>> {
-    const session = await this.join(contender.terms);
+    const { ttlMs } = contender.terms;
+    // Nothing is awaited that need not be: each turn of the queue of promises costs its time.
+    const session =
+      this.#sessions === undefined
+        ? undefined
+        : (this.#sessions.joinNow(ttlMs) ?? (await this.#sessions.join(ttlMs)));
     const sentAt = session?.aliveAt ?? now(this.#runtime.clock);
     let lease: HeldLease<T> | undefined;
     try {

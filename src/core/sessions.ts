@@ -51,7 +51,7 @@ export class SessionPool<T extends FencingToken | undefined> {
    */
   async join(ttlMs: number): Promise<Session> {
     const known = this.#byTtl.get(ttlMs);
-    if (known !== undefined && (await this.#isFresh(known))) {
+    if (known !== undefined && (this.#isFresh(known) || (await this.#isAlive(known)))) {
       known.users++;
       return known;
     }
@@ -63,6 +63,14 @@ export class SessionPool<T extends FencingToken | undefined> {
     const session = await opening;
     session.users++;
     return session;
+  }
+
+  /** As {@link join}, where the store need not be asked; undefined where it has to be. */
+  joinNow(ttlMs: number): Session | undefined {
+    const known = this.#byTtl.get(ttlMs);
+    if (known === undefined || !this.#isFresh(known)) return undefined;
+    known.users++;
+    return known;
   }
 
   find(id: string): Session | undefined {
@@ -107,14 +115,21 @@ export class SessionPool<T extends FencingToken | undefined> {
     await Promise.all([...this.#byId.values()].map((session) => this.#close(session)));
   }
 
-  async #isFresh(session: Session): Promise<boolean> {
+  #ageMs(session: Session): number {
+    return elapsedMs(session.aliveAt, now(this.#runtime.clock));
+  }
+
+  #isFresh(session: Session): boolean {
+    if (session.retired || session.doubted) return false;
+    return this.#ageMs(session) < session.ttlMs / 3;
+  }
+
+  async #isAlive(session: Session): Promise<boolean> {
     if (session.retired) return false;
-    const age = elapsedMs(session.aliveAt, now(this.#runtime.clock));
-    if (age >= session.ttlMs) {
+    if (this.#ageMs(session) >= session.ttlMs) {
       this.#dismiss(session);
       return false;
     }
-    if (age < session.ttlMs / 3 && !session.doubted) return true;
     return (await this.keepAlive(session)) === "alive" && !session.retired;
   }
 

@@ -105,9 +105,9 @@ export function consulBackend(options: ConsulBackendOptions): ConsulBackend {
       if (isClosed) opened();
       state ??= await open(call);
     },
-    acquire: async (request, call) => use().acquire(request, call),
-    renew: async (grants, call) => use().renew(grants, call),
-    release: async (requests, call) => use().release(requests, call),
+    acquire: async (request, call) => await use().acquire(request, call),
+    renew: async (grants, call) => await use().renew(grants, call),
+    release: async (requests, call) => await use().release(requests, call),
     break: async (name, token, call) => use().break(name, token, call),
     inspect: async (name, call) => use().inspect(name, call),
     list: (prefixOfNames, call) => use().list(prefixOfNames, call),

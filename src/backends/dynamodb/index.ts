@@ -105,9 +105,9 @@ export function dynamodbBackend(options: DynamodbBackendOptions): DynamodbBacken
       if (isClosed) opened();
       state ??= await open(call);
     },
-    acquire: async (request, call) => opened().leases.acquire(request, call),
-    renew: async (grants, call) => opened().leases.renew(grants, call),
-    release: async (requests, call) => opened().leases.release(requests, call),
+    acquire: async (request, call) => await opened().leases.acquire(request, call),
+    renew: async (grants, call) => await opened().leases.renew(grants, call),
+    release: async (requests, call) => await opened().leases.release(requests, call),
     break: async (name, token, call) => opened().leases.break(name, token, call),
     inspect: async (name, call) => opened().leases.inspect(name, call),
     list: (prefix, call) => opened().leases.list(prefix, call),

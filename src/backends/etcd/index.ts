@@ -104,8 +104,8 @@ export function etcdBackend(options: EtcdBackendOptions): EtcdBackend {
       const leases = new Leases(store);
       state = { found, store, leases, queue: new Queue(store, leases) };
     },
-    acquire: async (request, call) => opened().leases.acquire(request, call),
-    renew: async (grants, call) => opened().leases.renew(grants, call),
+    acquire: async (request, call) => await opened().leases.acquire(request, call),
+    renew: async (grants, call) => await opened().leases.renew(grants, call),
     release: async (requests, call) => {
       const { leases } = opened();
       return Promise.all(requests.map((request) => leases.release(request, call)));

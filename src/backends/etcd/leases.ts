@@ -31,8 +31,11 @@ const PAGE = 500;
 /** Leases of one store. */
 export class Leases {
   readonly #store: Store;
-  /** What becomes the value of a waiter's key when it confirms its offer. */
-  readonly #offered = new Map<string, string>();
+  /**
+   * What becomes the value of a waiter's key when it confirms its offer, so that it need not be
+   * read. As long as the grant that was handed out: whether anybody ever comes with it is unknown.
+   */
+  readonly #offered = new WeakMap<Grant, string>();
 
   constructor(store: Store) {
     this.#store = store;
@@ -116,8 +119,8 @@ export class Leases {
   }
 
   /** Keeps in mind what confirming an offer writes. */
-  offered(key: string, value: string): void {
-    this.#offered.set(key, value);
+  offered(grant: Grant, value: string): void {
+    this.#offered.set(grant, value);
   }
 
   /**
@@ -127,7 +130,7 @@ export class Leases {
   async renew(grants: readonly Grant[], call: Call): Promise<readonly Renewed[]> {
     const { keys } = this.#store;
     const all = grants.map((grant) => keys.lease(grant.name, grant.holder));
-    const looked = grants.filter((_, i) => !this.#offered.has(all[i]!));
+    const looked = grants.filter((grant) => !this.#offered.has(grant));
     const records = new Map<string, Kv>();
     if (looked.length > 0) {
       const operations = looked.map(({ name, holder }) => range({ key: keys.lease(name, holder) }));
@@ -143,7 +146,7 @@ export class Leases {
     return Promise.all(
       grants.map(async (grant, i): Promise<Renewed> => {
         const key = all[i]!;
-        const offered = this.#offered.get(key);
+        const offered = this.#offered.get(grant);
         if (offered !== undefined) return this.#confirm(grant, key, offered, call);
         const kv = records.get(key);
         const record = kv === undefined ? undefined : keys.read(kv);
@@ -162,7 +165,7 @@ export class Leases {
     const session = this.#store.sessionOf(grant);
     const txn = { compare: [isCreatedIn(key, grant.token)], success: [put(key, value, session)] };
     const answer = await this.#store.change(txn, "confirm an offer", call, grant.name, true);
-    this.#offered.delete(key);
+    this.#offered.delete(grant);
     if (answer.isSessionOver) return { lost: "absent" };
     return answer.succeeded ? "renewed" : this.#lost(grant, call);
   }
@@ -181,7 +184,6 @@ export class Leases {
   async release({ name, holder, token }: ReleaseRequest, call: Call): Promise<Released> {
     const { keys, attempts } = this.#store;
     const key = keys.lease(name, holder);
-    this.#offered.delete(key);
     const open = attempts.session(holder);
     const ban = open === undefined ? [] : [put(keys.void(holder), "", open)];
     const txn: Txn = {

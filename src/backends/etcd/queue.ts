@@ -122,8 +122,9 @@ export class Queue {
       ...{ name, holder },
       leave: async (call) => void (await this.#leases.release({ name, holder }, call)),
       offer: (epoch) => {
-        this.#leases.offered(key, this.#leases.valueOf(request, session, "held"));
-        return this.#leases.grantOf(request, session, token, epoch);
+        const grant = this.#leases.grantOf(request, session, token, epoch);
+        this.#leases.offered(grant, this.#leases.valueOf(request, session, "held"));
+        return grant;
       },
     });
   }

@@ -13,7 +13,7 @@ import { toToken } from "../../core/token.js";
 import type { Faults, ZkClient, ZkSession } from "./client.js";
 import { readLine } from "./line.js";
 import { decodeName, encodeName, type Contender } from "./names.js";
-import type { Place } from "./place.js";
+import type { Place, Standing } from "./place.js";
 import type { Places } from "./places.js";
 import { heldOf } from "./record.js";
 
@@ -85,9 +85,10 @@ export class Leases {
       }
     });
     return Promise.all(
-      grants.map(async ({ name, holder }, i): Promise<Renewed> => {
+      grants.map(async ({ name, holder, token }, i): Promise<Renewed> => {
         const place = found[i];
         if (place !== undefined && live.has(place)) return "renewed";
+        if (place !== undefined && place.node?.czxid === token) this.#gone(place);
         const by = await this.inspect(name, call);
         // Of a session that has just ended the ensemble may still show our own node.
         return { lost: by === null || by.holder === holder ? "absent" : by };
@@ -167,7 +168,7 @@ export class Leases {
           const asking = lines.get(key) ?? place.line(call, true);
           lines.set(key, asking);
           const standing = place.standingIn(await asking);
-          if (standing === "absent") return "gone";
+          if (standing === "absent") return this.#gone(place);
           return standing === "first" ? this.offer(place) : "waiting";
         }),
       ),
@@ -179,6 +180,23 @@ export class Leases {
     if (place.node === undefined) return "gone";
     place.offer(() => this.#lapse(place));
     return this.#grant(place);
+  }
+
+  /** Where a waiter stands. A session never sees a state older than what it did. */
+  async standing(place: Place, call: Call): Promise<Exclude<Standing, "absent"> | "gone"> {
+    const standing = await place.standing(call, false);
+    return standing === "absent" ? this.#gone(place) : standing;
+  }
+
+  /**
+   * Somebody else has deleted its node, which never comes back: nothing of the attempt stands, and
+   * nobody need give it up.
+   */
+  #gone(place: Place): "gone" {
+    if (place.isDeleting) return "gone";
+    place.end();
+    this.#parts.places.remove(place);
+    return "gone";
   }
 
   /** Gives up a place or an offer, not a lease. */

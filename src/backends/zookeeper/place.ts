@@ -91,6 +91,11 @@ export class Place {
     return this.#unsure;
   }
 
+  /** Whether our node is being deleted from here, and the answer tells what became of it. */
+  get isDeleting(): boolean {
+    return this.#deleting;
+  }
+
   /** Whether a renewal has made the offer a lease. */
   get isConfirmed(): boolean {
     return this.#confirmed;

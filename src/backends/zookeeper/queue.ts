@@ -55,8 +55,8 @@ class Waiter implements Ticket {
     const place = this.#place;
     for (;;) {
       signal.throwIfAborted();
-      const standing = await place.standing(call, false);
-      if (standing === "absent") return "gone";
+      const standing = await this.#leases().standing(place, call);
+      if (standing === "gone") return standing;
       if (standing === "first") return this.#leases().offer(place);
       await this.#changed(`${place.folder}/${standing.behind.node}`, call);
     }

@@ -57,12 +57,12 @@ const ANSWERED_ALONE = ["/v3/lease/keepalive", "/v3/maintenance/status"];
 
 /** One question. */
 export class Asking implements Due {
+  readonly options: AskOptions;
   /** When to look whether somebody else has to be asked. */
   dueMs: number;
   readonly #client: Members;
   readonly #path: string;
   readonly #body: string;
-  readonly #options: AskOptions;
   /** What abandons each request under way. */
   readonly #running = new Set<() => void>();
   readonly #untilMs: number;
@@ -87,7 +87,7 @@ export class Asking implements Due {
     this.#client = client;
     this.#path = path;
     this.#body = body;
-    this.#options = options;
+    this.options = options;
     this.#lookedMs = client.clock.monotonicMs();
     this.#untilMs = untilMs;
     this.#waitMs = client.patienceMs;
@@ -232,7 +232,7 @@ export class Asking implements Due {
 
   /** One member's refusal says nothing of the copy that another one may have carried out. */
   #refuse(what: string, retryable: boolean, cause?: unknown): void {
-    const { during, isRead = false, lock } = this.#options;
+    const { during, isRead = false, lock } = this.options;
     const isLoose = this.#isLoose || this.#running.size > 0;
     const about = { backend: BACKEND, ...(lock === undefined ? {} : { lock }) };
     const context = cause === undefined ? about : { ...about, cause };

@@ -69,26 +69,47 @@ export class EtcdClient implements Members {
    * @throws UnavailableError when it certainly did not happen, or when nothing could: a read.
    * @throws OutcomeUnknownError when it may have.
    */
-  async ask(path: string, body: object, options: AskOptions): Promise<Reply> {
-    const { during, timeoutMs, isUrgent = false } = options;
+  ask(path: string, body: object, options: AskOptions): Promise<Reply> {
+    const untilMs = this.clock.monotonicMs() + options.timeoutMs;
+    const mustWait = this.#isClosed || this.#mustLogIn || !this.#slots.enterNow(options);
+    return mustWait
+      ? this.#askLater(path, body, options, untilMs)
+      : this.#send(path, body, options, untilMs);
+  }
+
+  /** As `ask`, where something comes before it. */
+  async #askLater(
+    path: string,
+    body: object,
+    options: AskOptions,
+    untilMs: number,
+  ): Promise<Reply> {
+    const { during, timeoutMs } = options;
     this.#checkOpen();
-    const untilMs = this.clock.monotonicMs() + timeoutMs;
-    const entering = isUrgent || this.#slots.enter(timeoutMs);
-    if (!(typeof entering === "boolean" ? entering : await entering)) {
+    if (!this.#slots.enterNow(options) && !(await this.#slots.enter(timeoutMs))) {
       throw new UnavailableError(`cannot ${during}: too much was under way to send it`, ABOUT);
     }
     try {
-      if (this.#login !== undefined && this.#token === undefined) await this.#logIn();
+      if (this.#mustLogIn) await this.#logIn();
       // Closed, or late, while it waited: nothing was sent.
       this.#checkOpen();
       if (this.clock.monotonicMs() >= untilMs) {
         throw new UnavailableError(`cannot ${during}: no time was left to send it`, ABOUT);
       }
-      const text = JSON.stringify(body);
-      return await this.#run(new Asking(this, `/v3/${path}`, text, options, untilMs));
-    } finally {
-      if (!isUrgent) this.#slots.leave();
+    } catch (error) {
+      this.#slots.leave(options);
+      throw error;
     }
+    return await this.#send(path, body, options, untilMs);
+  }
+
+  /** Whoever sends is in one of the slots, and leaves it when the question is over. */
+  #send(path: string, body: object, options: AskOptions, untilMs: number): Promise<Reply> {
+    return this.#run(new Asking(this, `/v3/${path}`, JSON.stringify(body), options, untilMs));
+  }
+
+  get #mustLogIn(): boolean {
+    return this.#login !== undefined && this.#token === undefined;
   }
 
   #run(asking: Asking): Promise<Reply> {
@@ -149,6 +170,7 @@ export class EtcdClient implements Members {
   over(question: Asking): void {
     this.#alarm.delete(question);
     this.#running.delete(question);
+    this.#slots.leave(question.options);
   }
 
   get first(): Endpoint {
@@ -194,7 +216,8 @@ export class EtcdClient implements Members {
 
   async #logInNow(): Promise<void> {
     this.#token = undefined;
-    const options = { during: "log in", isRead: true, timeoutMs: LOGIN_MS } as const;
+    // Whoever waits for it is in a slot already.
+    const options = { during: "log in", isRead: true, isUrgent: true, timeoutMs: LOGIN_MS };
     const untilMs = this.clock.monotonicMs() + LOGIN_MS;
     const login = JSON.stringify(this.#login);
     const { body } = await this.#run(

@@ -1,5 +1,11 @@
 import type { Timer, Timers } from "../../core/clock.js";
 
+/** What is known of who enters. */
+interface Request {
+  /** Whether it must not wait for others, and so takes no room. */
+  readonly isUrgent?: boolean;
+}
+
 interface Waiting {
   readonly go: (isFree: boolean) => void;
   readonly timer: Timer;
@@ -19,12 +25,16 @@ export class Slots {
     this.#free = count;
   }
 
-  /** Whether there is room, now or within this time. To be given back with `leave`, if so. */
-  enter(withinMs: number): boolean | Promise<boolean> {
-    if (this.#free > 0) {
-      this.#free -= 1;
-      return true;
-    }
+  /** Whether there is room now, as there always is for what is urgent. Given back with `leave`. */
+  enterNow({ isUrgent = false }: Request): boolean {
+    if (isUrgent) return true;
+    if (this.#free === 0) return false;
+    this.#free -= 1;
+    return true;
+  }
+
+  /** Whether there is room within this time. To be given back with `leave`, if so. */
+  enter(withinMs: number): Promise<boolean> {
     return new Promise((resolve) => {
       const go = (isFree: boolean): void => {
         waiting.timer.cancel();
@@ -36,7 +46,8 @@ export class Slots {
     });
   }
 
-  leave(): void {
+  leave({ isUrgent = false }: Request): void {
+    if (isUrgent) return;
     const [next] = this.#waiting;
     if (next === undefined) this.#free += 1;
     else next.go(true);
