@@ -21,6 +21,29 @@ describeOn(etcdProgram, "waiting on the etcd backend", () => {
 
   const watchers = (): Promise<number> => server.metric("etcd_debugging_mvcc_watcher_total");
 
+  it("confirms an offer by one request; what it keeps for that ends with the grant", async () => {
+    const asked: string[] = [];
+    const backend = await backendOn(server.url, {
+      ask: (path, _body, _options, onward) => {
+        asked.push(path);
+        return onward();
+      },
+    });
+    if (backend.waiting.kind !== "queue") throw new Error("no queue");
+    const under = await session(backend);
+    for (const [name, isCopy] of [["one", false], ["copy", true]] as const) {
+      const ticket = await backend.waiting.enqueue(request(name, under), call);
+      const grant = await ticket.turn(call.signal);
+      if (grant === "gone") throw new Error("no offer");
+      asked.length = 0;
+      // Nothing is known of a copy, and so the record is read first.
+      expect(await backend.renew([isCopy ? { ...grant } : grant], call)).toEqual(["renewed"]);
+      expect(asked).toEqual(isCopy ? ["kv/txn", "kv/txn"] : ["kv/txn"]);
+      expect(await backend.renew([grant], call)).toEqual(["renewed"]);
+      expect(await backend.release([grant], call)).toEqual(["released"]);
+    }
+  });
+
   it("keeps one watch for each of 50 waiters, wakes one by a release, and none is left", async () => {
     const clients = await Promise.all(Array.from({ length: 5 }, () => tenureOn(server.url)));
     let lease = await clients[0]!.acquire("crowd");

@@ -67,6 +67,41 @@ describeOn(zookeeperProgram, "lines of a zookeeper server", () => {
     expect(await nodesOf(handOn(server.url), name)).toHaveLength(1);
   });
 
+  it("forgets what was deleted by hand: a lease, and the place of a waiter", async () => {
+    const name = freshName();
+    const hand = handOn(server.url);
+    const backend = await openOn(server.url);
+    const request = await requester(backend);
+    const remove = async (at: number): Promise<void> => {
+      const nodes = [...(await nodesOf(hand, name))!].sort(
+        (a, b) => Number(a.slice(-10)) - Number(b.slice(-10)),
+      );
+      await deleteNode(hand, `${folderOf(name)}/${nodes[at]}`);
+    };
+    const held = await take(backend, request(name));
+    const wanted = request(name);
+    const [first, second] = [
+      await queueOf(backend).enqueue(wanted, call()),
+      await queueOf(backend).enqueue(request(name), call()),
+    ];
+    const end = second.turn(call().signal);
+    await remove(2);
+    // Its watch is on the one before it: it is told when that one changes, or when it asks.
+    expect(await queueOf(backend).touch([second], call())).toEqual(["gone"]);
+    expect(await end).toBe("gone");
+    await remove(1);
+    expect(await first.turn(call().signal)).toBe("gone");
+    // Known no more, it gets another place.
+    const again = await queueOf(backend).enqueue(wanted, call());
+    expect(await queueOf(backend).touch([again], call())).toEqual(["waiting"]);
+    await again.leave(call());
+    expect(backend.proof(held)).toMatchObject({ path: expect.any(String) as string });
+    await remove(0);
+    expect(await backend.renew([held], call())).toEqual([{ lost: "absent" }]);
+    expect(() => backend.proof(held)).toThrow(/not held any more/);
+    expect(await backend.release([held], call())).toEqual(["not-held"]);
+  });
+
   it("tells the holder within one renewal that its node was deleted (case 5)", async () => {
     const name = freshName();
     const tenure = await tenureOn(server.url);
