@@ -86,15 +86,16 @@ export function relayTerms(options: RelayOptions): RelayTerms {
   if (typeof onError !== "function") throw new ArgumentTypeError("onError", onError, "a function");
   const within = (minMs: number, maxMs: number) => ({ minMs, maxMs });
   const { pollEvery = 500, lease = "30s", publishTimeout = "30s" } = options;
+  const { batch = 100, concurrency = 10, keepPublished = "1h" } = options;
   return {
     signal: checkSignal(options.signal),
-    batch: wholeNumber(options.batch ?? 100, "batch", 10_000),
-    concurrency: wholeNumber(options.concurrency ?? 10, "concurrency", 1_000),
+    batch: wholeNumber(batch, "batch", 10_000),
+    concurrency: wholeNumber(concurrency, "concurrency", 1_000),
     pollMs: parseDuration(pollEvery, "pollEvery", within(10, 3_600_000)),
     leaseMs: parseDuration(lease, "lease", within(100, DAY_MS)),
     publishTimeoutMs: parseDuration(publishTimeout, "publishTimeout", within(1, DAY_MS)),
     maxTries: maxTries === undefined ? Infinity : wholeNumber(maxTries, "maxTries", 1_000_000),
-    keepPublishedMs: parseDuration(options.keepPublished ?? "1h", "keepPublished", {
+    keepPublishedMs: parseDuration(keepPublished, "keepPublished", {
       zero: true,
       maxMs: 365 * DAY_MS,
     }),

@@ -9,6 +9,7 @@ import { whenAborted } from "../core/aborting.js";
 import { ArgumentTypeError } from "../core/errors.js";
 import { Mishaps } from "../core/mishaps.js";
 import { checkName } from "../core/names.js";
+import { checkKnown } from "../core/options.js";
 import type { Runtime } from "../core/runtime.js";
 import { afterwards, type Answered } from "../sql/script.js";
 import type { CallersTx, SqlStore } from "../sql/store.js";
@@ -131,7 +132,9 @@ export class Outbox<K extends OutboxDialect> {
     await this.#store.close();
   }
 
-  async #list(state: "waiting" | "dead", { limit = 100 }: ListLimit): Promise<TroubledMessage[]> {
+  async #list(state: "waiting" | "dead", options: ListLimit): Promise<TroubledMessage[]> {
+    checkKnown(options, ["limit"]);
+    const { limit = 100 } = options;
     const most = wholeNumber(limit, "limit", 10_000);
     return await this.#store.run("list messages", () => troubledMessages(state, most));
   }

@@ -2,6 +2,7 @@
 import { SupersededError } from "../core/errors.js";
 import type { Moment } from "../core/deadline.js";
 import { reasonOf } from "../core/mishaps.js";
+import { checkKnown } from "../core/options.js";
 import type { Runtime } from "../core/runtime.js";
 import type { TokenBearer } from "../core/token.js";
 import { RowLease } from "../sql/row-lease.js";
@@ -137,6 +138,7 @@ export class HeldJob<K extends QueueDialect> extends RowLease implements Job<K> 
   }
 
   async fail(options: FailOptions = {}): Promise<"retry" | "dead"> {
+    checkKnown(options, ["retryIn", "reason"]);
     const retryInMs = retryPause(options.retryIn, this.tries);
     const reason = checkReason(options.reason);
     const maxTries = this.#maxTries;

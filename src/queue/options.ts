@@ -96,12 +96,13 @@ const TAKE = ["worker", "lease"];
 const WORK = [...TAKE, "concurrency", "signal", "pollEvery", "onError"];
 
 /** @throws TypeError or RangeError naming option and value. */
-export function queueTerms({ name = "jobs", maxTries = 5, keepDone }: QueueOptions): QueueTerms {
+export function queueTerms(options: QueueOptions): QueueTerms {
+  const { name = "jobs", maxTries = 5, keepDone = "24h" } = options;
   if (typeof name !== "string" || !NAME.test(name)) {
     throw new ArgumentTypeError("name", name, "1 to 64 letters, digits, _, . and -");
   }
   const limits = { zero: true, maxMs: YEAR_MS };
-  const keepDoneMs = parseDuration(keepDone ?? "24h", "keepDone", limits);
+  const keepDoneMs = parseDuration(keepDone, "keepDone", limits);
   return { name, maxTries: wholeNumber(maxTries, "maxTries", 1_000_000), keepDoneMs };
 }
 
@@ -112,27 +113,31 @@ export function checkJob(job: NewJob, queue: string, newId: () => string): Added
   // What a fence keeps has the queue's name in it.
   checkName(scopeOf(queue, key), "key");
   const id = job.id === undefined ? newId() : checkName(job.id, "id");
-  const delayMs = parseDuration(job.delay ?? 0, "delay", { zero: true, maxMs: YEAR_MS });
+  const { delay = 0 } = job;
+  const delayMs = parseDuration(delay, "delay", { zero: true, maxMs: YEAR_MS });
   return { queue, key, id, payload: jsonText(job.payload, "payload", MOST_JSON_BYTES), delayMs };
 }
 
 /** @throws as `queueTerms`. */
 export function takeTerms(options: TakeOptions, me: string, known: string[] = TAKE): TakeTerms {
   checkKnown(options, known);
-  const worker = options.worker === undefined ? me : checkName(options.worker, "worker");
-  return { worker, leaseMs: parseDuration(options.lease ?? "30s", "lease", LEASE) };
+  const { worker = me, lease = "30s" } = options;
+  return {
+    worker: checkName(worker, "worker"),
+    leaseMs: parseDuration(lease, "lease", LEASE),
+  };
 }
 
 /** @throws as `queueTerms`. */
 export function workTerms(options: WorkOptions, me: string): WorkTerms {
   const take = takeTerms(options, me, WORK);
-  const { onError = () => undefined } = options;
+  const { concurrency = 1, pollEvery = 500, onError = () => undefined } = options;
   if (typeof onError !== "function") throw new ArgumentTypeError("onError", onError, "a function");
   return {
     ...take,
-    concurrency: wholeNumber(options.concurrency ?? 1, "concurrency", 1_000),
+    concurrency: wholeNumber(concurrency, "concurrency", 1_000),
     signal: checkSignal(options.signal),
-    pollMs: parseDuration(options.pollEvery ?? 500, "pollEvery", { minMs: 10, maxMs: 3_600_000 }),
+    pollMs: parseDuration(pollEvery, "pollEvery", { minMs: 10, maxMs: 3_600_000 }),
     onError,
   };
 }

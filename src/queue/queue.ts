@@ -9,6 +9,7 @@ import { now } from "../core/deadline.js";
 import { ArgumentTypeError } from "../core/errors.js";
 import type { Runtime } from "../core/runtime.js";
 import { checkName } from "../core/names.js";
+import { checkKnown } from "../core/options.js";
 import type { Answered } from "../sql/script.js";
 import type { CallersTx, SqlStore } from "../sql/store.js";
 import { wholeNumber } from "../sql/whole-number.js";
@@ -113,7 +114,9 @@ export class Queue<K extends QueueDialect> {
   }
 
   /** Jobs that were set aside, the latest first. Default limit 100. */
-  async dead({ limit = 100 }: { readonly limit?: number } = {}): Promise<DeadJob[]> {
+  async dead(options: { readonly limit?: number } = {}): Promise<DeadJob[]> {
+    checkKnown(options, ["limit"]);
+    const { limit = 100 } = options;
     const most = wholeNumber(limit, "limit", 10_000);
     return await this.#store.run("list dead jobs", () => deadJobs(this.#terms.name, most));
   }

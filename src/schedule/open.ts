@@ -55,7 +55,8 @@ export async function schedule<T extends ScheduleTarget>(
   if (typeof work !== "function") throw new ArgumentTypeError("work", work, "a function");
   checkKnown(options, OPTIONS);
   const terms = scheduleTerms(options);
-  const times = await cronTimes(cron, options.timeZone ?? "UTC");
+  const { timeZone = "UTC" } = options;
+  const times = await cronTimes(cron, timeZone);
   const runtime = options.runtime ?? platform();
   const opened = await openStore(store, options);
   return new Schedule({ store: opened, runtime, name, times, work, terms });

@@ -67,18 +67,19 @@ const DAY_MS = 86_400_000;
 /** @throws TypeError or RangeError naming option and value. */
 export function scheduleTerms(options: ScheduleOptions): ScheduleTerms {
   const { missed = "skip", overlap = "skip", crashed = "rerun", worker } = options;
-  const { onError = () => undefined } = options;
+  const { missedLimit = 100, late = "1m", maxTries = 3, lease = "30s" } = options;
+  const { keepFires = "168h", onError = () => undefined } = options;
   if (typeof onError !== "function") throw new ArgumentTypeError("onError", onError, "a function");
   const limits = { zero: true, maxMs: 3_650 * DAY_MS };
   return {
     missed: checkWord(missed, "missed", ["skip", "last", "all"]),
-    missedLimit: wholeNumber(options.missedLimit ?? 100, "missedLimit", 10_000),
-    lateMs: parseDuration(options.late ?? "1m", "late", { minMs: 1, maxMs: 365 * DAY_MS }),
+    missedLimit: wholeNumber(missedLimit, "missedLimit", 10_000),
+    lateMs: parseDuration(late, "late", { minMs: 1, maxMs: 365 * DAY_MS }),
     overlap: checkWord(overlap, "overlap", ["skip", "wait", "allow"]),
     crashed: checkWord(crashed, "crashed", ["rerun", "leave"]),
-    maxTries: wholeNumber(options.maxTries ?? 3, "maxTries", 1_000_000),
-    leaseMs: parseDuration(options.lease ?? "30s", "lease", { minMs: 100, maxMs: DAY_MS }),
-    keepMs: parseDuration(options.keepFires ?? "168h", "keepFires", limits),
+    maxTries: wholeNumber(maxTries, "maxTries", 1_000_000),
+    leaseMs: parseDuration(lease, "lease", { minMs: 100, maxMs: DAY_MS }),
+    keepMs: parseDuration(keepFires, "keepFires", limits),
     worker: worker === undefined ? undefined : checkName(worker, "worker"),
     signal: checkSignal(options.signal),
     onError,

@@ -14,6 +14,7 @@ import { isNoAnswer } from "../core/call.js";
 import { now } from "../core/deadline.js";
 import { SupersededError, UnavailableError } from "../core/errors.js";
 import { Mishaps, reasonOf } from "../core/mishaps.js";
+import { checkKnown } from "../core/options.js";
 import type { Runtime } from "../core/runtime.js";
 import { jittered, restFor, type Rest } from "../sql/rest.js";
 import type { SqlStore } from "../sql/store.js";
@@ -69,7 +70,9 @@ export class Schedule<K extends ScheduleDialect> {
   }
 
   /** The latest fires of this schedule on all replicas, the latest first. Default limit 100. */
-  async history({ limit = 100 }: { readonly limit?: number } = {}): Promise<FireRecord[]> {
+  async history(options: { readonly limit?: number } = {}): Promise<FireRecord[]> {
+    checkKnown(options, ["limit"]);
+    const { limit = 100 } = options;
     const most = wholeNumber(limit, "limit", 10_000);
     return await this.#parts.store.run("list fires", () => listFires(this.name, most));
   }

@@ -116,6 +116,14 @@ onStores(
       await done;
     });
 
+    it("tells of options that are none, where there are few", async () => {
+      const box = await open(await store.fresh());
+      for (const list of [box.dead, box.failing]) {
+        await expect(list.call(box, null as any)).rejects.toThrow(/^options must be an object/);
+        await expect(list.call(box, { most: 5 } as any)).rejects.toThrow(/^most must be left/);
+      }
+    });
+
     it("forgets as much as is published", async () => {
       const spot = await store.fresh();
       const box = await open(spot);

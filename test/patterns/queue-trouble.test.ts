@@ -101,6 +101,17 @@ onStores(
       expect(await often.take()).toBeNull();
     });
 
+    it("tells of options that are none, where there are few", async () => {
+      const q = await open(await store.fresh());
+      await q.add({ key: "a", payload: 1 });
+      const job = (await q.take())!;
+      await expect(q.dead(5 as any)).rejects.toThrow(/^options must be an object/);
+      await expect(q.dead({ most: 5 } as any)).rejects.toThrow(/^most must be left out/);
+      await expect(job.fail(null as any)).rejects.toThrow(/^options must be an object/);
+      await expect(job.fail({ retryin: 5 } as any)).rejects.toThrow(/^retryin must be left out/);
+      await job.complete();
+    });
+
     it("forgets as much as is done", async () => {
       const spot = await store.fresh();
       const q = await open(spot, { keepDone: 0 });

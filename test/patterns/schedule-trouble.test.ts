@@ -39,6 +39,7 @@ onStores(
       await expect(one.ended).rejects.toThrow("enough");
       const failed = { state: "failed", tries: 1, reason: "Error: no paper" };
       expect(await one.history()).toMatchObject([failed]);
+      await expect(one.history(5 as any)).rejects.toThrow(/^options must be an object/);
     });
   },
   ["sqlite", "pg"],
