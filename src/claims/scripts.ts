@@ -15,6 +15,7 @@ import { KeptSql } from "../sql/kept-sql.js";
 import { bigintOf, numberOf, orNull, textOf } from "../sql/reading.js";
 import { Alone, insertNew, LEFT_OUT, Look, type Script, type SqlRow } from "../sql/script.js";
 import {
+  byDialect,
   forUpdate,
   forUpdateSkipLocked,
   now,
@@ -82,9 +83,13 @@ export function* add(key: string, body: string | null): Script<boolean> {
 const IS_FREE = sql`CASE WHEN state = 'pending' OR (state = 'running' AND lease_until <= ${now})
   THEN 1 ELSE 0 END`;
 
+const onServers = raw("GREATEST");
+const GREATEST = byDialect({ sqlite: raw("max"), postgres: onServers, mysql: onServers });
+
 /**
- * The key where it is new, or free: no row where it is neither. Times are taken where they are
- * written, as late as the row's lock is had.
+ * The key where it is new, or free: no row where it is neither. What is taken over has its times
+ * from when its row is locked. What is new has them from before: it may have waited for somebody
+ * who made the same key and rolled back, and then its lease may be over.
  */
 const CLAIM = new KeptSql<"key" | "owner" | "holder" | "leaseMs">(
   ({ text, whole }) => sql`INSERT INTO ${TABLE} AS c
@@ -95,10 +100,10 @@ const CLAIM = new KeptSql<"key" | "owner" | "holder" | "leaseMs">(
       SELECT 1 FROM ${TABLE} WHERE name = ${text("key")} AND ${IS_FREE} = 0)
     ON CONFLICT (name) DO UPDATE SET state = 'running', owner = excluded.owner,
       holder = excluded.holder, lease_ms = excluded.lease_ms,
-      token = CASE WHEN c.token >= ${now} * 1000 THEN c.token + 1 ELSE ${now} * 1000 END,
+      token = ${GREATEST}(coalesce(c.token, 0) + 1, ${now} * 1000),
       lease_until = ${now} + excluded.lease_ms
     WHERE c.state = 'pending' OR (c.state = 'running' AND c.lease_until <= ${now})
-    RETURNING token, body`,
+    RETURNING token, body, CASE WHEN lease_until <= ${now} THEN 1 ELSE 0 END AS is_over`,
 );
 
 /** Claims a key. */
@@ -111,7 +116,8 @@ export function* claim(key: string, claimant: Claimant): Script<Claim | null> {
   if (alone !== LEFT_OUT) {
     const [made] = alone;
     if (made === undefined) return null;
-    return claimOf({ key, token: bigintOf(made["token"]), body: bodyOf(made) }, claimant);
+    const claimed = { key, token: bigintOf(made["token"]), body: bodyOf(made) };
+    if (numberOf(made["is_over"]) === 0) return claimOf(claimed, claimant);
   }
 
   const insert = sql`INSERT INTO ${TABLE}
@@ -120,9 +126,10 @@ export function* claim(key: string, claimant: Claimant): Script<Claim | null> {
       ${untilOf(leaseMs)})`;
   const seen = yield* read(key);
   if (seen !== null && !isFree(seen)) return null;
-  if (seen === null) {
-    const inserted = yield* insertNew(insert);
-    if (inserted) return claimOf((yield* read(key))!, claimant);
+  if (seen === null && (yield* insertNew(insert))) {
+    const made = (yield* read(key))!;
+    // As above: what waited for longer than its lease is taken anew.
+    return isFree(made) ? yield* take(made, claimant) : claimOf(made, claimant);
   }
   // Locked, also to see what an older snapshot of the caller's transaction does not show.
   const row = yield* read(key, forUpdate);

@@ -6,6 +6,7 @@ import { describeOn } from "../servers/find.js";
 import { redisProgram, startRedis, type RedisServer } from "../servers/redis.js";
 import { claimsSuite, eventually } from "./claims-suite.js";
 import { onStores, type Spot } from "./stores.js";
+import { until } from "./until.js";
 
 const open = (spot: Spot, options: object = {}): Promise<Claims<any>> =>
   spot.open(claims, options) as Promise<Claims<any>>;
@@ -92,6 +93,34 @@ onStores("claims", (store) => {
     expect((await c.next("z"))?.key).toBe("a");
   };
   if (store.dialect !== "sqlite") it("passes over keys that others are claiming", passesOver);
+
+  // Somebody claims the key in a transaction, and rolls it back when that time has passed.
+  const waitsLonger = async (): Promise<void> => {
+    const spot = await store.fresh();
+    const [postgres, mysql] = ["extract(epoch FROM clock_timestamp())", "UNIX_TIMESTAMP(NOW(6))"];
+    const clock = store.dialect === "mysql" ? mysql : postgres;
+    const nowMs = async (): Promise<number> =>
+      Number((await spot.query(`SELECT floor(${clock} * 1000) AS ms`))[0]!["ms"]);
+    const c = await open(spot);
+    for (const isOwn of [false, true]) {
+      const other = await spot.openTransaction();
+      const mine = await spot.openTransaction();
+      await (c.within(other.tx).claim(`job ${isOwn}`, "other") as Promise<unknown>);
+      const calls = isOwn ? c.within(mine.tx) : c;
+      const lease = 100;
+      const waiting = calls.claim(`job ${isOwn}`, "me", { lease }) as Promise<Claim>;
+      const fromMs = await nowMs();
+      await until(async () => (await nowMs()) > fromMs + 5 * lease);
+      const overMs = await nowMs();
+      await other.rollback();
+      const claim = await waiting;
+      expect(Number(claim.token / 1000n)).toBeGreaterThanOrEqual(overMs);
+      await mine.commit();
+      expect(await c.inspect(`job ${isOwn}`)).toMatchObject({ token: claim.token, owner: "me" });
+    }
+  };
+  const waits = "answers no claim that was over while it waited for one that was undone";
+  if (store.dialect !== "sqlite") it(waits, waitsLonger);
 
   it("claims rows of a table of the caller's own by the database's clock", async () => {
     const spot = await store.fresh();
