@@ -4,8 +4,8 @@
  */
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
-import { existsSync, rmSync, statSync } from "node:fs";
-import { mkdir, rename } from "node:fs/promises";
+import { existsSync, statSync } from "node:fs";
+import { mkdir, mkdtemp, rename, rm } from "node:fs/promises";
 import path from "node:path";
 import { promisify } from "node:util";
 
@@ -22,21 +22,26 @@ export async function firstData(
   program: string,
   settings: readonly string[],
   make: () => Promise<void>,
+  folder: string = FOLDER,
 ): Promise<void> {
   const { size, mtimeMs } = statSync(program);
-  const recipe = createHash("sha256").update([program, size, mtimeMs, ...settings].join("\0"));
-  const kept = path.join(FOLDER, `${path.basename(program)}-${recipe.digest("hex").slice(0, 16)}`);
+  // Who made it owns it, and nobody else can read it.
+  const parts = [program, size, mtimeMs, process.getuid?.(), ...settings];
+  const recipe = createHash("sha256").update(parts.join("\0"));
+  const kept = path.join(folder, `${path.basename(program)}-${recipe.digest("hex").slice(0, 16)}`);
   if (existsSync(kept)) return copy(kept, data);
   await make();
-  await mkdir(FOLDER, { recursive: true });
-  // Complete, or not there: several processes may be at this at the same time.
-  const mine = `${kept}.${process.pid}`;
+  await mkdir(folder, { recursive: true });
+  // Complete, or not there: several may be at this at the same time, also in one process, and what
+  // one left half-way when it was killed is in nobody's way.
+  const mine = await mkdtemp(`${kept}.`);
   try {
-    await copy(data, mine);
-    await rename(mine, kept);
+    await copy(data, path.join(mine, "data"));
+    await rename(path.join(mine, "data"), kept);
   } catch (error) {
-    rmSync(mine, { recursive: true, force: true });
     if (!existsSync(kept)) throw error;
+  } finally {
+    await rm(mine, { recursive: true, force: true });
   }
 }
 
