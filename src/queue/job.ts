@@ -112,6 +112,16 @@ export class HeldJob<K extends QueueDialect> extends RowLease implements Job<K> 
     this.#maxTries = maxTries;
   }
 
+  protected override get kind(): string {
+    return "Job";
+  }
+
+  /** Without the payload, which is the caller's, and may be large. */
+  protected override facts(): object {
+    const { id, key, tries } = this;
+    return { id, key, tries, ...super.facts() };
+  }
+
   complete(): Promise<void>;
   complete(tx: CallersTx<K>): Answered<K, void>;
   complete(...[tx]: [] | [CallersTx<K>]): Promise<void> | Answered<K, void> {

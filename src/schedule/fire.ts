@@ -76,6 +76,15 @@ export class HeldFire<K extends ScheduleDialect> extends RowLease implements Fir
     this.#running = running;
   }
 
+  protected override get kind(): string {
+    return "Fire";
+  }
+
+  protected override facts(): object {
+    const { name, fireMs, tries } = this;
+    return { name, fireMs, tries, ...super.facts() };
+  }
+
   complete(tx: CallersTx<K>): Answered<K, void> {
     const run = this.#store.within(tx);
     // From here on the row is locked until the transaction ends, and cannot be extended.

@@ -126,10 +126,12 @@ async function openUrl(url: string, terms: UrlTerms, must: string): Promise<AnyS
     }
     case "postgres":
     case "postgresql":
-      return overPostgres(await openPostgres(url), terms);
+      return overPostgres(await openPostgres(url, { waitingMs: terms.timeoutMs }), terms);
     case "mysql":
-    case "mariadb":
-      return overMysql(await openMysql(url, terms.hasTables && terms.schema === undefined), terms);
+    case "mariadb": {
+      const needsDatabase = terms.hasTables && terms.schema === undefined;
+      return overMysql(await openMysql(url, needsDatabase, terms.timeoutMs), terms);
+    }
     default:
       throw new ArgumentTypeError("target", scheme === undefined ? url : `${scheme}:…`, must);
   }

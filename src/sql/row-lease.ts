@@ -18,6 +18,7 @@ import {
 } from "../core/deadline.js";
 import { LeaseLostError, type LostReason } from "../core/errors.js";
 import type { Runtime } from "../core/runtime.js";
+import { Told } from "../core/told.js";
 import type { FencingToken, TokenBearer } from "../core/token.js";
 
 /** What a row shows of its holder, and when that was asked for. */
@@ -40,7 +41,7 @@ export interface RowKeeping {
 }
 
 /** A lease in a row, as its holder sees it. */
-export class RowLease implements TokenBearer {
+export class RowLease extends Told implements TokenBearer {
   readonly name: string;
   readonly token: FencingToken;
   readonly holder: string;
@@ -57,6 +58,7 @@ export class RowLease implements TokenBearer {
   #renewing: Timer | undefined;
 
   constructor(grant: RowGrant, keeping: RowKeeping) {
+    super();
     this.name = grant.name;
     this.token = grant.token;
     this.holder = grant.holder;
@@ -78,6 +80,15 @@ export class RowLease implements TokenBearer {
     if (this.#isEnded || this.#isLost) return 0;
     const spentMs = elapsedMs(this.#base, now(this.#keeping.runtime.clock));
     return Math.max(0, validityMs(this.leaseMs) - spentMs);
+  }
+
+  protected get kind(): string {
+    return "RowLease";
+  }
+
+  protected facts(): object {
+    const { token, holder, storeId, leaseMs } = this;
+    return { token, holder, storeId, leaseMs, remainingMs: Math.floor(this.remaining()) };
   }
 
   /** Extends it in the background until it ends. */

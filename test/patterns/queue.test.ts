@@ -41,6 +41,10 @@ onStores(
         ["a", 1],
         ["b", 1],
       ]);
+      const { id, token } = first[0]!;
+      const logged = JSON.parse(JSON.stringify(first[0])) as object;
+      expect(logged).toMatchObject({ id, key: "a", tries: 1, token: String(token) });
+      expect(logged).not.toHaveProperty("payload");
       expect(await q.take()).toBeNull();
       await first[1]!.complete();
       const second = await q.take();

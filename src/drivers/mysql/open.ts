@@ -20,14 +20,20 @@ const SETTINGS: readonly string[] = [
  * A database with a pool of our own, at a URL: `mysql://` or `mariadb://`.
  *
  * @param needsDatabase whether the URL must name one: not where each table is named with its own
+ * @param waitingMs how long callers wait, where that is known: see `connectWithin`
  * @throws TypeError for another URL, and for one that names no database though it must; it may
  *   carry a password, so only its scheme is repeated.
  * @throws UnavailableError when `mysql2` is not installed.
  */
-export async function openMysql(url: string, needsDatabase: boolean): Promise<MysqlDatabase> {
+export async function openMysql(
+  url: string,
+  needsDatabase: boolean,
+  waitingMs?: number,
+): Promise<MysqlDatabase> {
   const uri = checkUrl(url, needsDatabase);
   const { createPool, createConnection } = await load();
   const within = connectWithin();
+  within(waitingMs);
   const settings = (waitingMs?: number): Readonly<Record<string, unknown>> => {
     return { uri, connectTimeout: within(waitingMs), enableKeepAlive: true };
   };

@@ -19,6 +19,8 @@ export interface OpenPostgresOptions {
   readonly library?: PostgresLibrary;
   /** Most connections of the pool. Default 10. */
   readonly maxConnections?: number;
+  /** How long callers wait, milliseconds, where that is known: see `connectWithin`. */
+  readonly waitingMs?: number;
 }
 
 const LIBRARIES: readonly PostgresLibrary[] = ["pg", "postgres"];
@@ -40,7 +42,7 @@ export async function openPostgres(
   const wanted = options.library === undefined ? LIBRARIES : [options.library];
   for (const library of wanted) {
     const open = library === "pg" ? await loadPg() : await loadSql();
-    if (open !== undefined) return madeWhenUsed(open(url, max));
+    if (open !== undefined) return madeWhenUsed(open(url, max), options.waitingMs);
   }
   const what = "a Postgres URL needs a client library";
   throw new MissingLibraryError(what, INSTALL_LINE, { backend: "postgres" });
@@ -119,8 +121,9 @@ type Open = (url: string, max: number) => Opened;
  * A database whose pool is made when it is first used: by then it is known how long callers wait
  * for a connection.
  */
-function madeWhenUsed(opened: Opened): PostgresDatabase {
+function madeWhenUsed(opened: Opened, waitingMs?: number): PostgresDatabase {
   const connect = explained(opened.connect);
+  connect.within(waitingMs);
   let made: PostgresDatabase | undefined;
   const pool = (): PostgresDatabase => (made ??= opened.pool({ connect }, connect.within()));
   return {

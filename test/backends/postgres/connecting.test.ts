@@ -2,6 +2,7 @@ import { createServer, type AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { postgres } from "../../../src/backends/postgres/open.js";
+import { claims } from "../../../src/claims/open.js";
 import { connect } from "../../../src/connect.js";
 import { connectWithin } from "../../../src/drivers/connecting.js";
 import { openPostgres } from "../../../src/drivers/postgres/open.js";
@@ -24,6 +25,21 @@ describeOn(postgresProgram, "connections to Postgres", () => {
   let server: PostgresServer;
   beforeAll(async () => void (server = await startPostgres()));
   afterAll(() => server.dispose());
+
+  it("are made in the time of a pattern, at a URL", { timeout: 30_000 }, async () => {
+    await using proxy = await faultProxy({ port: Number(new URL(server.url).port) });
+    const url = new URL(server.url);
+    url.port = String(proxy.port);
+    proxy.hold();
+    const made = proxy.connected();
+    const opening = claims(url.href, { schema: freshSchema(), timeout: "20s" });
+    await made;
+    await sleep(SLOW_MS);
+    await proxy.heal();
+    const c = await opening;
+    expect(await c.claim("x", "me")).toBe(true);
+    await c.close();
+  });
 
   describe.each(["pg", "postgres"] as const)("through %s", (library) => {
     it("are made in the time that the caller gives, at a URL", { timeout: 30_000 }, async () => {
