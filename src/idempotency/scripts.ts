@@ -115,9 +115,12 @@ export function* finish({ key, inputHash, ttlMs }: Terms, result: string | null)
     result = ${result}, expires = ${now} + ${ttlMs} WHERE name = ${key}`;
 }
 
-/** Removes rows whose time is over, but for those at work; answers how many. */
+/**
+ * Removes rows whose time is over, but for those at work; answers how many. The time is read once:
+ * Postgres reads its clock anew for each row, and would look at all that are kept.
+ */
 export function* sweep(limit: number = SWEPT_AT_ONCE): Script<number> {
-  const rows = yield sql`SELECT name FROM ${TABLE} WHERE expires <= ${now}
+  const rows = yield sql`SELECT name FROM ${TABLE} WHERE expires <= (SELECT ${now})
     ORDER BY expires LIMIT ${raw(String(limit))} ${forUpdateSkipLocked}`;
   for (const row of rows) yield sql`DELETE FROM ${TABLE} WHERE name = ${textOf(row["name"])}`;
   return rows.length;

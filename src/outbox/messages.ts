@@ -118,6 +118,12 @@ export function* leaveRelay(relaying: Relaying): Script<void> {
 }
 
 /**
+ * The time, read once in a statement: Postgres reads its clock anew for each row, and so cannot
+ * look a time up in an index.
+ */
+const nowOnce = sql`(SELECT ${now})`;
+
+/**
  * What is to be published now, in order: nothing of a key behind one that is to wait, and nothing
  * of keys that are busy.
  */
@@ -127,12 +133,14 @@ export function* readWaiting(
 ): Script<WaitingMessage[]> {
   const others =
     busyKeys.length === 0 ? raw("") : sql`AND one.message_key NOT IN (${list(busyKeys)})`;
-  const rows = yield sql`SELECT seq, id, message_key, topic, payload, tries, written_ms
-    FROM ${own("outbox_message")} one WHERE state = 'waiting' AND NOT EXISTS (
-      SELECT 1 FROM ${own("outbox_message")} failed WHERE failed.state = 'waiting'
-      AND failed.due_ms > ${now} AND failed.message_key = one.message_key
-      AND failed.seq <= one.seq) ${others}
-    ORDER BY seq LIMIT ${limit}`;
+  // The keys that wait are found once: for each message anew they were looked for among all.
+  const rows = yield sql`WITH failed AS (
+      SELECT message_key, min(seq) AS first_seq FROM ${own("outbox_message")}
+      WHERE state = 'waiting' AND due_ms > ${nowOnce} GROUP BY message_key)
+    SELECT one.seq, id, one.message_key, topic, payload, tries, written_ms
+    FROM ${own("outbox_message")} one LEFT JOIN failed ON failed.message_key = one.message_key
+    WHERE state = 'waiting' AND (first_seq IS NULL OR one.seq < first_seq) ${others}
+    ORDER BY one.seq LIMIT ${limit}`;
   return rows.map((row) => ({
     seq: bigintOf(row["seq"]),
     id: textOf(row["id"]),
@@ -191,7 +199,7 @@ export function* reviveMessage(id: string): Script<boolean> {
 export function* sweepMessages(keepMs: number, most: number): Script<number> {
   const swept = yield sql`DELETE FROM ${own("outbox_message")} WHERE seq IN (
     SELECT seq FROM ${own("outbox_message")} WHERE state = 'published'
-    AND ended_ms < ${now} - ${keepMs} ORDER BY ended_ms LIMIT ${most}
+    AND ended_ms < ${nowOnce} - ${keepMs} ORDER BY ended_ms LIMIT ${most}
     ${forUpdateSkipLocked}) RETURNING 1 AS swept`;
   return swept.length;
 }

@@ -11,7 +11,7 @@ import { bigintOf, numberOf, orNull, textOf } from "../sql/reading.js";
 import { forChangeSkipLocked, forShareOfKey } from "../sql/row-locks.js";
 import { Shortcut, type Script } from "../sql/script.js";
 import { forUpdateSkipLocked, now, own, raw, sql, type Sql } from "../sql/statement.js";
-import { scopeOf, type AddedJob, type Running, type TakenJob, type Taker } from "./terms.js";
+import { nowOnce, scopeOf, type AddedJob, type Running, type TakenJob, type Taker } from "./terms.js";
 
 /** The row of a key: there from here on. */
 const MAKE_LINE = new KeptSql<"queue" | "key">(
@@ -64,7 +64,7 @@ const nextHere = nextTokenHere(sql`head.scope`);
 const TAKE = new KeptSql<"queue" | "scope" | "holder" | "worker" | "leaseMs" | "maxTries">(
   ({ text, whole }) => sql`WITH line AS (
       SELECT job_key FROM ${own("queue_key")}
-      WHERE queue = ${text("queue")} AND ready_ms <= ${now}
+      WHERE queue = ${text("queue")} AND ready_ms <= ${nowOnce}
       ORDER BY ready_ms LIMIT 1 ${forChangeSkipLocked}),
     head AS (
       SELECT first.seq, ${text("scope")} || line.job_key AS scope
@@ -95,7 +95,7 @@ const LOCK_EMPTY = new KeptSql<"queue">(
   ({ text }) => sql`WITH empty AS (
       SELECT k.job_key FROM ${own("queue_key")} k WHERE k.queue = ${text("queue")}
         AND k.job_key IN (SELECT job_key FROM ${own("queue_key")}
-          WHERE queue = ${text("queue")} AND ready_ms <= ${now}
+          WHERE queue = ${text("queue")} AND ready_ms <= ${nowOnce}
           ORDER BY ready_ms LIMIT ${raw(String(CLEARED_AT_ONCE))})
         AND k.ready_ms <= ${now} AND NOT EXISTS (SELECT 1 FROM ${own("queue_job")} j
           WHERE j.queue = ${text("queue")} AND j.job_key = k.job_key AND j.state = 'waiting')
@@ -114,7 +114,7 @@ const CLEAR = new KeptSql<"queue">(
       (SELECT min(ready_ms) - ${now} FROM ${own("queue_key")}
         WHERE queue = ${text("queue")}) AS first_in,
       (SELECT min(ready_ms) - ${now} FROM ${own("queue_key")}
-        WHERE queue = ${text("queue")} AND ready_ms > ${now}) AS ready_in`,
+        WHERE queue = ${text("queue")} AND ready_ms > ${nowOnce}) AS ready_in`,
 );
 
 interface LookAtLines {

@@ -22,7 +22,7 @@ import { forChange, forChangeSkipLocked, forShareOfKey, onceLocked } from "../sq
 import { insertNew, type Script, type SqlRow } from "../sql/script.js";
 import { forUpdateSkipLocked, now, own, sql } from "../sql/statement.js";
 import { addAtOnce, clearAtOnce, completeAtOnce, takeAtOnce } from "./at-once.js";
-import { scopeOf } from "./terms.js";
+import { nowOnce, scopeOf } from "./terms.js";
 import type { AddedJob, Running, TakenJob, Taker, Taking } from "./terms.js";
 
 /** A line that may have jobs which are not committed is looked at again so soon, milliseconds. */
@@ -69,7 +69,7 @@ export function* takeJob(taker: Taker): Script<Taking> {
   }
   for (let looks = 0; looks < LOOKS; looks++) {
     const [free] = yield sql`SELECT job_key FROM ${own("queue_key")}
-      WHERE queue = ${taker.queue} AND ready_ms <= ${now}
+      WHERE queue = ${taker.queue} AND ready_ms <= ${nowOnce}
       ORDER BY ready_ms LIMIT 1 ${forChangeSkipLocked}`;
     if (free === undefined) return { job: null, inMs: yield* untilReady(taker.queue) };
     const key = textOf(free["job_key"]);
@@ -142,7 +142,7 @@ function* setAside({ seq, reason }: Pick<Head, "seq" | "reason">, why: string): 
 
 function* untilReady(queue: string): Script<number | null> {
   const [row] = yield sql`SELECT min(ready_ms) - ${now} AS ready_in FROM ${own("queue_key")}
-    WHERE queue = ${queue} AND ready_ms > ${now}`;
+    WHERE queue = ${queue} AND ready_ms > ${nowOnce}`;
   return orNull(row?.["ready_in"], (value) => Math.max(1, numberOf(value)));
 }
 

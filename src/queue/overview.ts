@@ -2,6 +2,7 @@
 import { numberOf, orNull, textOf } from "../sql/reading.js";
 import type { Script } from "../sql/script.js";
 import { forUpdateSkipLocked, now, own, sql } from "../sql/statement.js";
+import { nowOnce } from "./terms.js";
 
 /** Most rows that one sweep deletes. */
 const SWEEP_ROWS = 1_000;
@@ -67,7 +68,7 @@ export function* deadJobs(queue: string, limit: number): Script<DeadJob[]> {
 export function* sweepJobs(queue: string, keepMs: number): Script<boolean> {
   const swept = yield sql`DELETE FROM ${own("queue_job")}
     WHERE seq IN (SELECT seq FROM ${own("queue_job")}
-    WHERE queue = ${queue} AND state = 'done' AND ended_ms < ${now} - ${keepMs}
+    WHERE queue = ${queue} AND state = 'done' AND ended_ms < ${nowOnce} - ${keepMs}
     ORDER BY ended_ms LIMIT ${SWEEP_ROWS} ${forUpdateSkipLocked}) RETURNING 1 AS swept`;
   return swept.length === SWEEP_ROWS;
 }

@@ -116,6 +116,26 @@ onStores(
       await done;
     });
 
+    it("publishes a large backlog", async () => {
+      const spot = await store.fresh();
+      const box = await open(spot);
+      await spot.query(`INSERT INTO ${messages(spot)} (id, message_key, topic, payload, state,
+        written_ms, due_ms, tries) WITH RECURSIVE many (n) AS (
+          SELECT 1 UNION ALL SELECT n + 1 FROM many WHERE n < 20000)
+        SELECT CAST(n AS text), 'k' || (n % 500), 't', '1', 'waiting', 0, 0, 0 FROM many`);
+      const stop = new AbortController();
+      const errors: unknown[] = [];
+      const onError = (error: unknown): void => void errors.push(error);
+      let published = 0;
+      const publish = (): void => {
+        published += 1;
+        if (published === 2_000) stop.abort();
+      };
+      await box.relay(publish, { signal: stop.signal, onError });
+      expect(errors).toEqual([]);
+      expect(await box.stats()).toMatchObject({ published, waiting: 20_000 - published });
+    });
+
     it("tells of options that are none, where there are few", async () => {
       const box = await open(await store.fresh());
       for (const list of [box.dead, box.failing]) {
