@@ -1,5 +1,6 @@
 /** Where etcd is, and as whom to speak to it: from a URL, or from a list of hosts. */
 import { readFileSync } from "node:fs";
+import { createSecureContext } from "node:tls";
 import { ArgumentRangeError, ArgumentTypeError } from "../../core/errors.js";
 
 /** How to reach etcd, beside its hosts. */
@@ -127,7 +128,19 @@ function credentials(
 
 function tlsOf({ tls, ca, cert, key }: EtcdAccess): EtcdAddress["tls"] {
   const has = { ...(ca && { ca }), ...(cert && { cert }), ...(key && { key }) };
+  if (Object.keys(has).length > 0) checkPem(has);
   return (tls ?? Object.keys(has).length > 0) ? has : undefined;
+}
+
+/** Else each request would fail with OpenSSL's words alone. */
+function checkPem(given: NonNullable<EtcdAddress["tls"]>): void {
+  try {
+    createSecureContext(given);
+  } catch (error) {
+    const names = Object.keys(given).join(" and ");
+    const must = "PEM text, with a key that belongs to the certificate";
+    throw new ArgumentTypeError(names, (error as Error).message, must);
+  }
 }
 
 function checkAccess(access: EtcdAccess): void {

@@ -128,20 +128,26 @@ export class Asking implements Due {
     const client = this.#client;
     const sentMs = client.clock.monotonicMs();
     this.#last = endpoint;
-    const abandon = endpoint.post(this.#path, this.#body, client.headers(), {
-      answered: (answer) => {
-        this.#running.delete(abandon);
-        client.answered(client.clock.monotonicMs() - sentMs);
-        this.#take(endpoint, answer);
-      },
-      failed: (error) => {
-        this.#running.delete(abandon);
-        if (error.wasSent) this.#isLoose = true;
-        this.#cause = error.cause;
-        this.#next(endpoint, error.message);
-        if (this.#failed >= client.endpoints.length && this.#running.size === 0) this.#giveUp();
-      },
-    });
+    let abandon = (): void => undefined;
+    try {
+      abandon = endpoint.post(this.#path, this.#body, client.headers(), {
+        answered: (answer) => {
+          this.#running.delete(abandon);
+          client.answered(client.clock.monotonicMs() - sentMs);
+          this.#take(endpoint, answer);
+        },
+        failed: (error) => {
+          this.#running.delete(abandon);
+          if (error.wasSent) this.#isLoose = true;
+          this.#cause = error.cause;
+          this.#next(endpoint, error.message);
+          if (this.#failed >= client.endpoints.length && this.#running.size === 0) this.#giveUp();
+        },
+      });
+    } catch (error) {
+      // Nothing that can be sent, to whichever member: a token with a line break in it, say.
+      return this.#refuse(`nothing can be sent: ${(error as Error).message}`, false, error);
+    }
     this.#running.add(abandon);
   }
 

@@ -60,6 +60,7 @@ describe("addresses of etcd", () => {
     [`etcd://me:${SECRET}/x@a`, {}, "url"],
     ["etcd://a?prefix=x", {}, "url"],
     ["etcds://a?ca=no-such-file", {}, "url ?ca"],
+    [["a"], { cert: "x", key: "x" }, "cert and key"],
     ["etcd://me@a", {}, "password"],
     [[], {}, "hosts"],
     [["a:b"], {}, "hosts[0]"],
@@ -340,6 +341,19 @@ describe("a refusal after silence", () => {
     const asked = client.ask("kv/txn", {}, { during: "test", timeoutMs: 10_000 });
     expect(await asked).toMatchObject({ body: { succeeded: true }, isLoose: false });
     expect(txns).toEqual(["quick", "held", "slow"]);
+  });
+
+  it("what cannot be sent is refused, however often, and takes nobody's place", async () => {
+    const token = "two\nlines";
+    const client = etcdClient([await member((respond) => respond(JSON.stringify({ token })))], {
+      ...{ user: "me", password: SECRET },
+    });
+    onTestFinished(() => client.close());
+    for (let time = 0; time < 70; time++) {
+      const error = await failure(client.ask("kv/txn", {}, { during: "test", timeoutMs: 2_000 }));
+      expect(error).toMatchObject({ family: "unavailable", retryable: false });
+      expect(error.message).toMatch(/^cannot test: nothing can be sent: Invalid character/);
+    }
   });
 
   it("nothing can come any more once the client is closed, and nothing is sent", async () => {
