@@ -1,6 +1,8 @@
 /** Where a Consul agent is, and how to speak to it: a URL and options, checked before any I/O. */
+import type { SecureContextOptions } from "node:tls";
 import { ArgumentTypeError } from "../../core/errors.js";
 import { checkObject } from "../../core/options.js";
+import { checkTlsSettings } from "../tls-settings.js";
 
 /** TLS settings, PEM. */
 export interface ConsulTls {
@@ -88,12 +90,12 @@ function checkToken(token: unknown): string | undefined {
 function checkTls(tls: ConsulTls | undefined, isSecure: boolean): ConsulTls {
   if (tls === undefined) return {};
   checkObject(tls, "tls");
-  if (isSecure) return tls;
-  throw new ArgumentTypeError(
-    "tls",
-    "…",
-    "left out with consul://; consuls:// is the one with TLS",
-  );
+  if (!isSecure) {
+    const must = "left out with consul://; consuls:// is the one with TLS";
+    throw new ArgumentTypeError("tls", "…", must);
+  }
+  checkTlsSettings("tls", tls as SecureContextOptions);
+  return tls;
 }
 
 function shown(url: unknown): unknown {

@@ -1,7 +1,7 @@
 /** Where etcd is, and as whom to speak to it: from a URL, or from a list of hosts. */
 import { readFileSync } from "node:fs";
-import { createSecureContext } from "node:tls";
 import { ArgumentRangeError, ArgumentTypeError } from "../../core/errors.js";
+import { checkTlsSettings } from "../tls-settings.js";
 
 /** How to reach etcd, beside its hosts. */
 export interface EtcdAccess {
@@ -128,19 +128,9 @@ function credentials(
 
 function tlsOf({ tls, ca, cert, key }: EtcdAccess): EtcdAddress["tls"] {
   const has = { ...(ca && { ca }), ...(cert && { cert }), ...(key && { key }) };
-  if (Object.keys(has).length > 0) checkPem(has);
-  return (tls ?? Object.keys(has).length > 0) ? has : undefined;
-}
-
-/** Else each request would fail with OpenSSL's words alone. */
-function checkPem(given: NonNullable<EtcdAddress["tls"]>): void {
-  try {
-    createSecureContext(given);
-  } catch (error) {
-    const names = Object.keys(given).join(" and ");
-    const must = "PEM text, with a key that belongs to the certificate";
-    throw new ArgumentTypeError(names, (error as Error).message, must);
-  }
+  const given = Object.keys(has);
+  if (given.length > 0) checkTlsSettings(given.join(" and "), has);
+  return (tls ?? given.length > 0) ? has : undefined;
 }
 
 function checkAccess(access: EtcdAccess): void {

@@ -5,6 +5,7 @@ import { ArgumentTypeError } from "../../core/errors.js";
 import { checkKnown, checkWord } from "../../core/options.js";
 import type { Runtime } from "../../core/runtime.js";
 import { platform } from "../../platform/index.js";
+import { checkTlsSettings } from "../tls-settings.js";
 import { isReply, ZK, ZookeeperReplyError } from "./errors.js";
 import { parseEnsemble, type Ensemble } from "./hosts.js";
 import {
@@ -273,5 +274,6 @@ export function zookeeperClient(
   if (tls !== undefined && (typeof tls !== "object" || tls === null)) {
     throw new ArgumentTypeError("tls", tls, "options of node:tls");
   }
+  if (tls !== undefined) checkTlsSettings("tls", tls);
   return new ZookeeperClient(ensemble, options);
 }

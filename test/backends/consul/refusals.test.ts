@@ -144,6 +144,7 @@ describe("options of consul", () => {
     ["url", () => consul("consul://:secret@h/?ttl=3"), /settings are options/],
     ["token", () => consul("consul://h", { token: "secret\n" }), /visible ASCII/],
     ["tls", () => consul("consul://h", { tls: { ca: "x" } }), /consuls:\/\//],
+    ["tls", () => consul("consuls://h", { tls: { cert: "x", key: "x" } }), /what TLS takes: PEM/],
     ["prefix", () => consul("consul://h", { prefix: "a//b" }), /segments/],
     ["prefix", () => consul("consul://h/a/../../b?", { prefix: ".." }), /segments/],
     ["lockDelay", () => consul("consul://h", { lockDelay: "61s" }), /at most 1m/],

@@ -117,6 +117,8 @@ describeOn(zookeeperProgram, "opening zookeeper", () => {
     expect(() => zookeeper("h", { credentials })).toThrow(/^credentials must be/);
     expect(() => zookeeper("h", { acess: "open" } as object)).toThrow(/^acess must be left out/);
     expect(() => zookeeper("h", { tls: "yes" as unknown as object })).toThrow(/^tls must be/);
+    const pem = { cert: certificate, key: "no key" };
+    expect(() => zookeeper("h", { tls: pem })).toThrow(/^tls must be what TLS takes: PEM/);
     expect(() => zookeeper("h", { storeId: "" })).toThrow(/^storeId must be/);
   });
 
