@@ -76,7 +76,7 @@ module.exports = {
       "A driver only loads a client library, for a backend and a fence alike, so it cannot know either.",
       { path: "^src/drivers/([^/]+)/" },
       {
-        pathNot: "^src/(core/|platform/|drivers/$1/|drivers/(connecting|missing-library|tls-hint)\\.ts)",
+        pathNot: "^src/(core/|platform/|drivers/$1/|drivers/(connecting|missing-library|tls-hint|tls-settings)\\.ts)",
         dependencyTypesNot: ["core", ...npmPackage],
       },
     ),
