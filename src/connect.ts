@@ -140,6 +140,7 @@ export async function connect(
   options: ConnectOptions = {},
 ): Promise<Tenure<FencingToken> | Tenure<undefined> | Tenure<FencingToken | undefined>> {
   if (typeof store !== "string") {
+    checkNoClient(store);
     checkBackend(store);
     return taking(store, async () => {
       checkKnown(options, CONNECT_OPTIONS);
@@ -160,6 +161,19 @@ export async function connect(
   } catch (error) {
     return await closedFor(error, backend);
   }
+}
+
+/**
+ * Tells a client of the caller's how it becomes a backend: patterns and fences take it as it is, so
+ * it is given here as well.
+ */
+function checkNoClient(store: object): void {
+  const isObject = typeof store === "object" && store !== null;
+  if (typeof store !== "function" && (!isObject || "manifest" in store || "then" in store)) return;
+  const must =
+    'a store URL or a backend; a client gives one: await postgres(client) of ' +
+    '"tenure/backends/postgres", redis(client) of "tenure/backends/redis", and so for each store';
+  throw new ArgumentTypeError("backend", store, must);
 }
 
 async function openUrl(
