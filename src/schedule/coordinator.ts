@@ -17,9 +17,12 @@ import { parseDuration } from "../core/duration.js";
 import { restFor } from "../sql/rest.js";
 import type { SqlStore } from "../sql/store.js";
 import { HeldFire, type ScheduleDialect } from "./fire.js";
-import { claimThisFire, type Claimer } from "./fires.js";
+import { claimThisFire, sweepFires, type Claimer } from "./fires.js";
 
 const MOST_AHEAD_MS = 10_000;
+const SWEEP_EVERY_MS = 3_600_000;
+/** How long fires that have ended are kept, for people: 7 days, as those of a schedule. */
+const KEEP_MS = 7 * 86_400_000;
 
 /** What `node-cron` takes as `runCoordinator`. */
 export class CronCoordinator<K extends ScheduleDialect> {
@@ -27,6 +30,7 @@ export class CronCoordinator<K extends ScheduleDialect> {
   readonly #runtime: Runtime;
   readonly #timeOf: (text: string) => number | undefined;
   readonly #runs = new Map<string, HeldFire<K>>();
+  readonly #sweptAtMs = new Map<string, number>();
 
   constructor(store: SqlStore<K>, runtime: Runtime, timeOf: (text: string) => number | undefined) {
     this.#store = store;
@@ -38,6 +42,7 @@ export class CronCoordinator<K extends ScheduleDialect> {
   async shouldRun(key: string, ttlMs: number): Promise<boolean> {
     const { name, fireMs } = this.#parse(key);
     const leaseMs = parseDuration(ttlMs, "ttlMs", { minMs: 100, maxMs: 86_400_000 });
+    await this.#sweep(name);
     const holder = this.#runtime.random.id();
     let sentAt = now(this.#runtime.clock);
     const claimer = claimerOf(name, holder, leaseMs, this.#runtime);
@@ -77,6 +82,13 @@ export class CronCoordinator<K extends ScheduleDialect> {
   async close(): Promise<void> {
     for (const fire of this.#runs.values()) fire.end();
     await this.#store.close();
+  }
+
+  async #sweep(name: string): Promise<void> {
+    const atMs = this.#runtime.clock.monotonicMs();
+    if (atMs - (this.#sweptAtMs.get(name) ?? -Infinity) < SWEEP_EVERY_MS) return;
+    this.#sweptAtMs.set(name, atMs);
+    await this.#store.run("forget old fires", () => sweepFires(name, KEEP_MS));
   }
 
   #parse(key: unknown): { name: string; fireMs: number } {

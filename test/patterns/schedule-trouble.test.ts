@@ -1,6 +1,6 @@
 /** What a schedule makes of whatever its work and its `onError` throw. */
 import { expect, it } from "vitest";
-import { schedule } from "../../src/schedule/open.js";
+import { cronCoordinator, schedule } from "../../src/schedule/open.js";
 import { onStores } from "./stores.js";
 import { until } from "./until.js";
 
@@ -23,6 +23,23 @@ onStores(
       expect(first).toMatchObject({ fireMs: begun[0], state: "failed", tries: 1, reason });
       await one.close();
       expect(new Set(begun).size).toBe(begun.length);
+    });
+
+    it("forgets old fires also where node-cron keeps time", async () => {
+      const spot = await store.fresh();
+      const coordinator = await spot.open(cronCoordinator);
+      const table = spot.dialect === "sqlite" ? "tenure_" : `${spot.options.schema}.`;
+      const fires = `${table}schedule_fire`;
+      await spot.query(`INSERT INTO ${fires} (name, fire_ms, state, tries, ended_ms)
+        VALUES ('report', 1, 'done', 1, 2), ('other', 1, 'done', 1, 2)`);
+      const key = "report:2026-01-01T03:00:00.000Z";
+      expect(await coordinator.shouldRun(key, 1_000)).toBe(true);
+      await coordinator.onComplete(key);
+      const left = await spot.query(`SELECT name, fire_ms FROM ${fires} ORDER BY fire_ms`);
+      expect(left.map(({ name, fire_ms: ms }) => `${name} ${ms}`)).toEqual([
+        "other 1",
+        `report ${Date.UTC(2026, 0, 1, 3)}`,
+      ]);
     });
 
     it("ends with what `onError` throws, once the run is recorded", async () => {
