@@ -155,6 +155,8 @@ export function* readWaiting(
 /** A message that could not be published. */
 export interface FailedMessage {
   readonly seq: bigint;
+  /** How often it was tried before. */
+  readonly tries: number;
   readonly reason: string;
   readonly retryInMs: number;
   /** It was its last try. */
@@ -167,7 +169,11 @@ export interface Outcome {
   readonly failed: readonly FailedMessage[];
 }
 
-/** @throws SupersededError when another relays by now: it publishes these messages again. */
+/**
+ * Records it once, however often it is told: where the answer was lost, it may be there already.
+ *
+ * @throws SupersededError when another relays by now: it publishes these messages again.
+ */
 export function* recordOutcome(relaying: Relaying, outcome: Outcome): Script<void> {
   if (!(yield* isRelay(relaying))) {
     const text = `cannot record what was published with token ${relaying.token}: the lease is over`;
@@ -176,12 +182,12 @@ export function* recordOutcome(relaying: Relaying, outcome: Outcome): Script<voi
   const { published, failed } = outcome;
   if (published.length > 0) {
     yield sql`UPDATE ${own("outbox_message")} SET state = 'published', ended_ms = ${now},
-      tries = tries + 1, reason = NULL WHERE seq IN (${list(published)})`;
+      tries = tries + 1, reason = NULL WHERE seq IN (${list(published)}) AND state = 'waiting'`;
   }
-  for (const { seq, reason, retryInMs, isLast } of failed) {
+  for (const { seq, tries, reason, retryInMs, isLast } of failed) {
     yield sql`UPDATE ${own("outbox_message")} SET tries = tries + 1, reason = ${reason},
       due_ms = ${now} + ${retryInMs}, ended_ms = ${now}, state = ${isLast ? "dead" : "waiting"}
-      WHERE seq = ${seq}`;
+      WHERE seq = ${seq} AND state = 'waiting' AND tries = ${tries}`;
   }
 }
 

@@ -155,7 +155,7 @@ export class Publishing {
       if (lease.signal.aborted) return false;
       const retryInMs = Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** Math.min(tries, 20));
       const isLast = tries + 1 >= terms.maxTries;
-      this.#failed.push({ seq, reason: reasonOf(error), retryInMs, isLast });
+      this.#failed.push({ seq, tries, reason: reasonOf(error), retryInMs, isLast });
       this.#hasFailed = true;
       return false;
     }

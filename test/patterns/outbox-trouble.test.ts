@@ -1,6 +1,9 @@
 /** What a relay makes of publishers that hang or throw anything, and of a store that is away. */
 import { expect, it } from "vitest";
 import { outbox, type Outbox, type OutboxMessage } from "../../src/outbox/open.js";
+import { claimRelay, readWaiting, recordOutcome } from "../../src/outbox/messages.js";
+import { OUTBOX_TABLES } from "../../src/outbox/tables.js";
+import { openSqlStore } from "../../src/sql/open.js";
 import { onStores, type Spot, type Store } from "./stores.js";
 import { until } from "./until.js";
 
@@ -134,6 +137,30 @@ onStores(
       await box.relay(publish, { signal: stop.signal, onError });
       expect(errors).toEqual([]);
       expect(await box.stats()).toMatchObject({ published, waiting: 20_000 - published });
+    });
+
+    it("records what became of messages once, also where the answer was lost", async () => {
+      const spot = await store.fresh();
+      const box = await open(spot);
+      for (const key of ["good", "bad", "last"]) await write(spot, box, key, key);
+      const opened = await spot.open((target, more) => openSqlStore(target, OUTBOX_TABLES, more));
+      const { run } = opened;
+      const { token } = (await run("claim", () => claimRelay("me", 60_000))) as { token: never };
+      const [good, bad, last] = await run("read", () => readWaiting(3));
+      const failure = { tries: 0, reason: "r", retryInMs: 60_000 };
+      const failed = [
+        { ...failure, seq: bad!.seq, isLast: false },
+        { ...failure, seq: last!.seq, isLast: true },
+      ];
+      const outcome = { published: [good!.seq], failed };
+      const record = (): Promise<void> =>
+        run("record", () => recordOutcome({ holder: "me", token }, outcome));
+      await record();
+      const rows = `SELECT id, state, tries, due_ms FROM ${messages(spot)} ORDER BY id`;
+      const recorded = await spot.query(rows);
+      expect(recorded.map(({ tries }) => Number(tries))).toEqual([1, 1, 1]);
+      await record();
+      expect(await spot.query(rows)).toEqual(recorded);
     });
 
     it("tells of options that are none, where there are few", async () => {
