@@ -14,6 +14,7 @@ import { ArgumentTypeError } from "../core/errors.js";
 import { checkName } from "../core/names.js";
 import type { Runtime } from "../core/runtime.js";
 import { parseDuration } from "../core/duration.js";
+import { reasonOf } from "../core/mishaps.js";
 import { restFor } from "../sql/rest.js";
 import type { SqlStore } from "../sql/store.js";
 import { HeldFire, type ScheduleDialect } from "./fire.js";
@@ -42,7 +43,6 @@ export class CronCoordinator<K extends ScheduleDialect> {
   async shouldRun(key: string, ttlMs: number): Promise<boolean> {
     const { name, fireMs } = this.#parse(key);
     const leaseMs = parseDuration(ttlMs, "ttlMs", { minMs: 100, maxMs: 86_400_000 });
-    await this.#sweep(name);
     const holder = this.#runtime.random.id();
     let sentAt = now(this.#runtime.clock);
     const claimer = claimerOf(name, holder, leaseMs, this.#runtime);
@@ -76,6 +76,7 @@ export class CronCoordinator<K extends ScheduleDialect> {
     } finally {
       fire.end();
     }
+    await this.#sweep(fire.name);
   }
 
   /** Closes what was opened here; runs that last are left to their leases. */
@@ -84,11 +85,17 @@ export class CronCoordinator<K extends ScheduleDialect> {
     await this.#store.close();
   }
 
+  /** After a run, which must not wait for it, nor fail with it. */
   async #sweep(name: string): Promise<void> {
     const atMs = this.#runtime.clock.monotonicMs();
     if (atMs - (this.#sweptAtMs.get(name) ?? -Infinity) < SWEEP_EVERY_MS) return;
     this.#sweptAtMs.set(name, atMs);
-    await this.#store.run("forget old fires", () => sweepFires(name, KEEP_MS));
+    try {
+      await this.#store.run("forget old fires", () => sweepFires(name, KEEP_MS));
+    } catch (error) {
+      const about = { name, backend: this.#store.dialect };
+      this.#runtime.events.publish({ type: "warning", ...about, message: reasonOf(error) });
+    }
   }
 
   #parse(key: unknown): { name: string; fireMs: number } {

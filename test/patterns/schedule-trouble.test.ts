@@ -1,6 +1,13 @@
 /** What a schedule makes of whatever its work and its `onError` throw. */
 import { expect, it } from "vitest";
 import { cronCoordinator, schedule } from "../../src/schedule/open.js";
+import type { TenureEvent } from "../../src/core/events.js";
+import { platform } from "../../src/platform/index.js";
+import { CronCoordinator } from "../../src/schedule/coordinator.js";
+import { SCHEDULE_TABLES } from "../../src/schedule/tables.js";
+import { openSqlStore } from "../../src/sql/open.js";
+import type { Script } from "../../src/sql/script.js";
+import type { SqlStore } from "../../src/sql/store.js";
 import { onStores } from "./stores.js";
 import { until } from "./until.js";
 
@@ -40,6 +47,34 @@ onStores(
         "other 1",
         `report ${Date.UTC(2026, 0, 1, 3)}`,
       ]);
+    });
+
+    it("loses no run of node-cron's where old fires cannot be deleted", async () => {
+      const spot = await store.fresh();
+      const opened = await spot.open((target, more) => openSqlStore(target, SCHEDULE_TABLES, more));
+      const { run, within, dialect } = opened;
+      const told: TenureEvent[] = [];
+      const events = { publish: (event: TenureEvent) => void told.push(event), wants: () => true };
+      const runs: string[] = [];
+      const coordinator = new CronCoordinator(
+        {
+          ...{ dialect, storeId: opened.storeId, within: within.bind(opened) },
+          run: (during: string, make: () => Script<unknown>) => {
+            runs.push(during);
+            if (during === "forget old fires") return Promise.reject(new Error("not allowed"));
+            return run(during, make);
+          },
+        } as unknown as SqlStore<"sqlite">,
+        { ...platform(), events },
+        (text) => Date.parse(text),
+      );
+      const key = "report:2026-01-01T03:00:00.000Z";
+      expect(await coordinator.shouldRun(key, 1_000)).toBe(true);
+      expect(runs).toEqual(["claim a fire"]);
+      await coordinator.onComplete(key);
+      expect(runs.at(-1)).toBe("forget old fires");
+      const message = "Error: not allowed";
+      expect(told).toEqual([{ type: "warning", name: "report", backend: dialect, message }]);
     });
 
     it("ends with what `onError` throws, once the run is recorded", async () => {
