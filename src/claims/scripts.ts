@@ -19,6 +19,7 @@ import {
   forUpdate,
   forUpdateSkipLocked,
   now,
+  nowOnce,
   own,
   raw,
   sql,
@@ -138,7 +139,7 @@ export function* claim(key: string, claimant: Claimant): Script<Claim | null> {
 
 /** Claims the next key. */
 export function* next(claimant: Claimant): Script<Claim | null> {
-  const [over] = yield sql`SELECT ${COLUMNS} FROM ${TABLE} WHERE lease_until <= ${now}
+  const [over] = yield sql`SELECT ${COLUMNS} FROM ${TABLE} WHERE lease_until <= ${nowOnce}
     ORDER BY lease_until LIMIT 1 ${forUpdateSkipLocked}`;
   if (over !== undefined) return yield* take(rowOf(over), claimant);
   const [pending] = yield sql`SELECT ${COLUMNS} FROM ${TABLE} WHERE state = 'pending'

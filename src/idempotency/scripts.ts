@@ -13,6 +13,7 @@ import {
   forUpdate,
   forUpdateSkipLocked,
   now,
+  nowOnce,
   own,
   raw,
   sql,
@@ -120,7 +121,7 @@ export function* finish({ key, inputHash, ttlMs }: Terms, result: string | null)
  * Postgres reads its clock anew for each row, and would look at all that are kept.
  */
 export function* sweep(limit: number = SWEPT_AT_ONCE): Script<number> {
-  const rows = yield sql`SELECT name FROM ${TABLE} WHERE expires <= (SELECT ${now})
+  const rows = yield sql`SELECT name FROM ${TABLE} WHERE expires <= ${nowOnce}
     ORDER BY expires LIMIT ${raw(String(limit))} ${forUpdateSkipLocked}`;
   for (const row of rows) yield sql`DELETE FROM ${TABLE} WHERE name = ${textOf(row["name"])}`;
   return rows.length;

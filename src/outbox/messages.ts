@@ -27,6 +27,7 @@ import {
   forUpdateSkipLocked,
   list,
   now,
+  nowOnce,
   own,
   raw,
   sql,
@@ -116,12 +117,6 @@ export function* leaveRelay(relaying: Relaying): Script<void> {
   if (!(yield* isRelay(relaying))) return;
   yield sql`UPDATE ${own("outbox_relay")} SET holder = NULL, until_ms = 0 WHERE name = ${RELAY}`;
 }
-
-/**
- * The time, read once in a statement: Postgres reads its clock anew for each row, and so cannot
- * look a time up in an index.
- */
-const nowOnce = sql`(SELECT ${now})`;
 
 /**
  * What is to be published now, in order: nothing of a key behind one that is to wait, and nothing

@@ -10,8 +10,8 @@ import { KeptSql, type Holes } from "../sql/kept-sql.js";
 import { bigintOf, numberOf, orNull, textOf } from "../sql/reading.js";
 import { forChangeSkipLocked, forShareOfKey } from "../sql/row-locks.js";
 import { Shortcut, type Script } from "../sql/script.js";
-import { forUpdateSkipLocked, now, own, raw, sql, type Sql } from "../sql/statement.js";
-import { nowOnce, scopeOf, type AddedJob, type Running, type TakenJob, type Taker } from "./terms.js";
+import { forUpdateSkipLocked, now, nowOnce, own, raw, sql, type Sql } from "../sql/statement.js";
+import { scopeOf, type AddedJob, type Running, type TakenJob, type Taker } from "./terms.js";
 
 /** The row of a key: there from here on. */
 const MAKE_LINE = new KeptSql<"queue" | "key">(

@@ -20,9 +20,9 @@ import { nextToken } from "../sql/counter.js";
 import { bigintOf, numberOf, orNull, textOf } from "../sql/reading.js";
 import { forChange, forChangeSkipLocked, forShareOfKey, onceLocked } from "../sql/row-locks.js";
 import { insertNew, type Script, type SqlRow } from "../sql/script.js";
-import { forUpdateSkipLocked, now, own, sql } from "../sql/statement.js";
+import { forUpdateSkipLocked, now, nowOnce, own, sql } from "../sql/statement.js";
 import { addAtOnce, clearAtOnce, completeAtOnce, takeAtOnce } from "./at-once.js";
-import { nowOnce, scopeOf } from "./terms.js";
+import { scopeOf } from "./terms.js";
 import type { AddedJob, Running, TakenJob, Taker, Taking } from "./terms.js";
 
 /** A line that may have jobs which are not committed is looked at again so soon, milliseconds. */

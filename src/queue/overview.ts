@@ -1,8 +1,7 @@
 /** What people look at, and what is swept. */
 import { numberOf, orNull, textOf } from "../sql/reading.js";
 import type { Script } from "../sql/script.js";
-import { forUpdateSkipLocked, now, own, sql } from "../sql/statement.js";
-import { nowOnce } from "./terms.js";
+import { forUpdateSkipLocked, now, nowOnce, own, sql } from "../sql/statement.js";
 
 /** Most rows that one sweep deletes. */
 const SWEEP_ROWS = 1_000;

@@ -1,12 +1,5 @@
 /** What the scripts of a queue are given, and what they answer. */
 import type { FencingToken } from "../core/token.js";
-import { now, sql, type SqlPiece } from "../sql/statement.js";
-
-/**
- * The time, read once in a statement: Postgres reads its clock anew for each row, and so cannot
- * look a time up in an index.
- */
-export const nowOnce: SqlPiece = sql`(SELECT ${now})`;
 
 /** A job to add; checked. */
 export interface AddedJob {

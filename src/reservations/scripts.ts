@@ -12,7 +12,7 @@
 import { KeptSql, type Holes } from "../sql/kept-sql.js";
 import { numberOf, orNull, textOf } from "../sql/reading.js";
 import { Shortcut, type Script, type SqlRow } from "../sql/script.js";
-import { byDialect, forUpdate, now, own, raw, sql } from "../sql/statement.js";
+import { byDialect, forUpdate, now, nowOnce, own, raw, sql } from "../sql/statement.js";
 import type { Sql, SqlPiece } from "../sql/statement.js";
 import type { Wanted, Which } from "./arguments.js";
 import type { Places, Reservation } from "./contract.js";
@@ -268,7 +268,7 @@ export function* list(item: string): Script<readonly Reservation[]> {
 /** Places of an item. */
 export function* available(name: string): Script<Places | null> {
   const [row] = yield sql`SELECT capacity, taken, (SELECT SUM(quantity) FROM ${RESERVATION}
-    WHERE item = ${name} AND held_until <= ${now}) AS expired_sum
+    WHERE item = ${name} AND held_until <= ${nowOnce}) AS expired_sum
     FROM ${ITEM} WHERE name = ${name}`;
   if (row === undefined) return null;
   const capacity = numberOf(row["capacity"]);
@@ -278,7 +278,7 @@ export function* available(name: string): Script<Places | null> {
 
 /** Items that have expired reservations. */
 export function* itemsToSweep(): Script<readonly string[]> {
-  const rows = yield sql`SELECT DISTINCT item FROM ${RESERVATION} WHERE held_until <= ${now}
+  const rows = yield sql`SELECT DISTINCT item FROM ${RESERVATION} WHERE held_until <= ${nowOnce}
     LIMIT ${raw(String(SWEPT_AT_ONCE))}`;
   return rows.map((row) => textOf(row["item"]));
 }

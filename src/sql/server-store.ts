@@ -131,7 +131,8 @@ export class ServerStore<K extends ServerDialect> implements SqlStore<ServerDial
       try {
         return await once();
       } catch (error) {
-        const isConflict = this.#parts.isContention((error as { cause?: unknown }).cause);
+        const { cause } = (error ?? {}) as { cause?: unknown };
+        const isConflict = this.#parts.isContention(cause);
         if (!isConflict || !isRepeatable() || tries === TRIES) throw error;
         if (runtime.clock.monotonicMs() > untilMs) throw error;
       }

@@ -130,6 +130,12 @@ export const now: SqlPiece = {
   },
 };
 
+/**
+ * {@link now} for a comparison with many rows: read once, and so what an index can be asked for.
+ * By itself Postgres reads the clock for each row.
+ */
+export const nowOnce: SqlPiece = sql`(SELECT ${now})`;
+
 const NOW = {
   postgres: "CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS bigint)",
   mysql: "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6)) DIV 1000)",

@@ -167,12 +167,28 @@ onStores(
       expect(await near.inspect("job")).toMatchObject({ owner: "me", state: "running" });
     });
 
+    it("waits for a lock as long as its own time, not the session's", async () => {
+      const spot = await store.fresh();
+      const open = (target: any, more: object) => claims(target, { ...more });
+      const near: Claims<"postgres"> = await spot.open(open);
+      const url = `${String(spot.target)}%20-clock_timeout=100`;
+      const c = await spot.open((_target, more) => claims(url, more));
+      const other = await spot.openTransaction();
+      await (near.within(other.tx).claim("job", "other") as Promise<unknown>);
+      const claiming = c.claim("job", "me");
+      // By then it was refused as a single statement.
+      const waiting = `SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'
+        AND xact_start < query_start AND clock_timestamp() - query_start > interval '150 ms'`;
+      await until(async () => (await spot.query(waiting)).length === 1);
+      await other.rollback();
+      expect(await claiming).toBe(true);
+    });
+
     it.each([
       "default_transaction_read_only=on",
       "default_transaction_isolation=repeatable\\ read",
       "default_transaction_isolation=serializable",
       "lock_timeout=1",
-      "statement_timeout=1",
     ])("does not depend on the session's defaults: %s", async (setting) => {
       const spot = await store.fresh();
       const q = await spot.open((target, more) => queue(target, more));

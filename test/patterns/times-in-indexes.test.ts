@@ -1,5 +1,7 @@
 /** That Postgres finds what is due by an index, however much is there that is not. */
 import { expect, it } from "vitest";
+import { next as nextClaim } from "../../src/claims/scripts.js";
+import { CLAIM_TABLES } from "../../src/claims/tables.js";
 import { sweep as sweepKeys } from "../../src/idempotency/scripts.js";
 import { IDEMPOTENCY_TABLES } from "../../src/idempotency/tables.js";
 import { readWaiting, sweepMessages } from "../../src/outbox/messages.js";
@@ -7,10 +9,20 @@ import { OUTBOX_TABLES } from "../../src/outbox/tables.js";
 import { clearAtOnce, takeAtOnce } from "../../src/queue/at-once.js";
 import { sweepJobs } from "../../src/queue/overview.js";
 import { QUEUE_TABLES } from "../../src/queue/tables.js";
+import { itemsToSweep } from "../../src/reservations/scripts.js";
+import { RESERVATION_TABLES } from "../../src/reservations/tables.js";
 import { openSqlStore } from "../../src/sql/open.js";
 import { InsertNew, Look, Shortcut, type Script } from "../../src/sql/script.js";
 import { render } from "../../src/sql/statement.js";
 import { onStores, type Spot } from "./stores.js";
+
+const PLANS = [
+  CLAIM_TABLES,
+  IDEMPOTENCY_TABLES,
+  OUTBOX_TABLES,
+  QUEUE_TABLES,
+  RESERVATION_TABLES,
+];
 
 /** How Postgres would run the first step of a script. */
 async function planOf(spot: Spot, script: Script<unknown>): Promise<string> {
@@ -45,10 +57,13 @@ onStores(
   (store) => {
     it("is found by an index", async () => {
       const spot = await store.fresh();
-      for (const plan of [IDEMPOTENCY_TABLES, OUTBOX_TABLES, QUEUE_TABLES]) {
+      for (const plan of PLANS) {
         await spot.open((target, more) => openSqlStore(target, plan, more));
       }
       const taker = { queue: "q", holder: "h", worker: "w", leaseMs: 1, maxTries: 1 };
+      const claimant = { owner: "o", holder: "h", leaseMs: 1, storeId: "s" };
+      expect(await planOf(spot, nextClaim(claimant))).toMatch(/Index Cond: .*lease_until <= /);
+      expect(await planOf(spot, itemsToSweep())).toMatch(/Index Cond: .*held_until <= /);
       expect(await planOf(spot, sweepKeys())).toMatch(/Index Cond: .*expires <= /);
       expect(await planOf(spot, sweepMessages(1, 1))).toMatch(/Index Cond: .*ended_ms < /);
       expect(await planOf(spot, readWaiting(1))).toMatch(/Index Cond: .*due_ms > /);

@@ -70,7 +70,7 @@ const END_OF_SESSION = /^(57P0|25P0[34])/;
  * what became of it: a session that is ended while it waits for a standby has committed.
  */
 export function endsSession(error: unknown): boolean {
-  const { severity } = error as { severity?: unknown };
+  const { severity } = (error ?? {}) as { severity?: unknown };
   const code = sqlState(error);
   // The severity may be in the server's language.
   return code !== undefined && (/^(FATAL|PANIC)$/.test(String(severity)) || END_OF_SESSION.test(code));
@@ -113,7 +113,7 @@ export function explainPostgres(error: unknown, failure: PostgresFailure): Tenur
 
 /** A standby that was asked for READ WRITE answers with the code for what no server supports. */
 function refusesToWrite(error: unknown): boolean {
-  const { routine } = error as { readonly routine?: unknown };
+  const { routine } = (error ?? {}) as { readonly routine?: unknown };
   return sqlState(error) === "0A000" && routine === "call_bool_check_hook";
 }
 

@@ -252,7 +252,7 @@ async function withClient<R>(
     return await work(client);
   } catch (error) {
     // After an error of the server the connection goes on, unless it ended it.
-    const { severity } = error as { severity?: unknown };
+    const { severity } = (error ?? {}) as { severity?: unknown };
     isBroken = severity === undefined ? !(error instanceof TenureError) : severity !== "ERROR";
     // Work that ended its transaction may have left the session in any state.
     isBroken ||= error instanceof OutcomeUnknownError;
