@@ -87,6 +87,7 @@ export class EtcdClient implements Members {
     const { during, timeoutMs } = options;
     this.#checkOpen();
     if (!this.#slots.enterNow(options) && !(await this.#slots.enter(timeoutMs))) {
+      this.#checkOpen();
       throw new UnavailableError(`cannot ${during}: too much was under way to send it`, ABOUT);
     }
     try {

@@ -364,4 +364,14 @@ describe("a refusal after silence", () => {
     await expect(asked).rejects.toBeInstanceOf(OutcomeUnknownError);
     await expect(client.ask("kv/txn", {}, options)).rejects.toMatchObject({ retryable: false });
   });
+
+  it("who waits for a place when the client is closed is told so", async () => {
+    const client = clientOn([await member(() => undefined)]);
+    const ask = (): Promise<any> => client.ask("kv/txn", {}, { during: "test", timeoutMs: 3_000 });
+    const asked = Array.from({ length: 65 }, () => failure(ask()));
+    client.close();
+    const last = (await Promise.all(asked)).at(-1);
+    expect(last).toMatchObject({ family: "unavailable", retryable: false });
+    expect(last.message).toMatch(/closed/);
+  });
 });
