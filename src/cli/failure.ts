@@ -84,10 +84,13 @@ function describe(error: unknown, code: number): { message: string; hint?: strin
 }
 
 /** What the library calls an option is a flag here. */
-function ofFlag({ option, message }: Error & CallerMistake): string {
+function ofFlag({ option, message, value }: Error & CallerMistake): string {
   const flag = FLAGS[option];
   if (flag === undefined || !message.startsWith(`${option} `)) return message;
-  return `${flag}${message.slice(option.length)}`;
+  const told = `${flag}${message.slice(option.length)}`;
+  if (typeof value !== "number") return told;
+  // A number is a duration that had its unit as a flag, and is milliseconds to the library.
+  return `${told.replace(/ \(a bare number [^)]*\)(?=, got )/, "")} ms`;
 }
 
 function codeOf(error: unknown): string | undefined {
