@@ -107,6 +107,7 @@ export class HeldLease<T extends FencingToken | undefined>
 {
   readonly grant: Grant<T>;
   readonly terms: LeaseTerms;
+  readonly storeId: string;
   /** Sending of the request that was granted. */
   readonly startedAt: Moment;
   /** Sending of the last request that the store granted or renewed. */
@@ -144,6 +145,8 @@ export class HeldLease<T extends FencingToken | undefined>
     super();
     this.grant = grant;
     this.terms = terms;
+    // Kept, since a closed backend does not tell it, and a lease is shown after that, too.
+    this.storeId = keeper.storeId;
     this.startedAt = sentAt;
     this.base = sentAt;
     this.#keeper = keeper;
@@ -159,10 +162,6 @@ export class HeldLease<T extends FencingToken | undefined>
 
   get holder(): string {
     return this.grant.holder;
-  }
-
-  get storeId(): string {
-    return this.#keeper.storeId;
   }
 
   get storeEpoch(): string | undefined {

@@ -1,4 +1,6 @@
 /** What goes wrong in a caller's own functions, while something of ours goes on around them. */
+import { ArgumentTypeError } from "./errors.js";
+import type { EventSink } from "./events.js";
 
 const REASON_LENGTH = 2_000;
 
@@ -17,13 +19,33 @@ export function reasonOf(thrown: unknown): string {
   }
 }
 
+/** A caller's `onError`: told what was thrown, and over what, where it was one thing. */
+export type OnError<A> = (error: unknown, about?: A) => void;
+
+/** A caller's `onError` as given. @throws TypeError for anything but a function. */
+export function checkOnError<A>(onError: OnError<A> | undefined): OnError<A> | undefined {
+  if (onError === undefined || typeof onError === "function") return onError;
+  throw new ArgumentTypeError("onError", onError, "a function");
+}
+
+/** Where no `onError` was given: what went wrong is a warning, and nobody's silence. */
+export function asWarnings(
+  events: Pick<EventSink, "publish">,
+  about: { readonly name: string; readonly backend: string },
+): OnError<unknown> {
+  return (error) => {
+    const message = `${reasonOf(error)} (with onError it would be told there)`;
+    events.publish({ type: "warning", ...about, message });
+  };
+}
+
 /** Tells a caller's `onError`. What that throws ends what goes on, as soon as nothing is torn. */
-export class Mishaps {
-  readonly #onError: (error: unknown) => void;
+export class Mishaps<A = never> {
+  readonly #onError: OnError<A>;
   readonly #over = new AbortController();
   #thrown: { readonly error: unknown } | undefined;
 
-  constructor(onError: (error: unknown) => void) {
+  constructor(onError: OnError<A>) {
     this.#onError = onError;
   }
 
@@ -33,9 +55,9 @@ export class Mishaps {
   }
 
   /** Never throws. */
-  tell(error: unknown): void {
+  tell(error: unknown, about?: A): void {
     try {
-      this.#onError(error);
+      this.#onError(error, about);
     } catch (thrown) {
       this.#thrown ??= { error: thrown };
       this.#over.abort();

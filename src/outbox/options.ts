@@ -1,7 +1,7 @@
 /** Options of the outbox, checked before any input or output. */
 import { parseDuration, type Duration } from "../core/duration.js";
-import { ArgumentTypeError } from "../core/errors.js";
 import { jsonText, MOST_JSON_BYTES } from "../core/json.js";
+import { checkOnError, type OnError } from "../core/mishaps.js";
 import { checkName } from "../core/names.js";
 import { checkKnown, checkSignal } from "../core/options.js";
 import { wholeNumber } from "../sql/whole-number.js";
@@ -45,10 +45,19 @@ export interface RelayOptions {
   /** How long published messages are kept, for people. Default 1 h. */
   readonly keepPublished?: Duration;
   /**
-   * Told what `publish` threw, and what the store failed with; the relay goes on. If it throws
-   * itself, the relay ends, and rejects with that.
+   * Told what `publish` threw, with its message, and what the store failed with; the relay goes on.
+   * If it throws itself, the relay ends, and rejects with that. Default: a `tenure:warning`.
    */
-  readonly onError?: (error: unknown) => void;
+  readonly onError?: OnError<FailedPublish>;
+}
+
+/** The message that could not be published. */
+export interface FailedPublish {
+  readonly id: string;
+  readonly key: string;
+  readonly topic: string;
+  /** How often it was tried before. */
+  readonly tries: number;
 }
 
 /** Checked options of `relay`. */
@@ -61,7 +70,7 @@ export interface RelayTerms {
   readonly publishTimeoutMs: number;
   readonly maxTries: number;
   readonly keepPublishedMs: number;
-  readonly onError: (error: unknown) => void;
+  readonly onError: OnError<FailedPublish> | undefined;
 }
 
 const DAY_MS = 86_400_000;
@@ -82,8 +91,7 @@ export function checkMessage(message: NewMessage, newId: () => string): WrittenM
 /** @throws TypeError or RangeError naming option and value. */
 export function relayTerms(options: RelayOptions): RelayTerms {
   checkKnown(options, KNOWN);
-  const { onError = () => undefined, maxTries } = options;
-  if (typeof onError !== "function") throw new ArgumentTypeError("onError", onError, "a function");
+  const { maxTries } = options;
   const within = (minMs: number, maxMs: number) => ({ minMs, maxMs });
   const { pollEvery = 500, lease = "30s", publishTimeout = "30s" } = options;
   const { batch = 100, concurrency = 10, keepPublished = "1h" } = options;
@@ -99,6 +107,6 @@ export function relayTerms(options: RelayOptions): RelayTerms {
       zero: true,
       maxMs: 365 * DAY_MS,
     }),
-    onError,
+    onError: checkOnError(options.onError),
   };
 }

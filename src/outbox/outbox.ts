@@ -7,7 +7,7 @@
  */
 import { whenAborted } from "../core/aborting.js";
 import { ArgumentTypeError } from "../core/errors.js";
-import { Mishaps } from "../core/mishaps.js";
+import { asWarnings, Mishaps } from "../core/mishaps.js";
 import { checkName } from "../core/names.js";
 import { checkKnown } from "../core/options.js";
 import type { Runtime } from "../core/runtime.js";
@@ -87,7 +87,8 @@ export class Outbox<K extends OutboxDialect> {
     }
     const terms = relayTerms(options);
     const stop = new AbortController();
-    const mishaps = new Mishaps(terms.onError);
+    const about = { name: "outbox", backend: this.#store.dialect };
+    const mishaps = new Mishaps(terms.onError ?? asWarnings(this.#runtime.events, about));
     const ends = [terms.signal, this.#closing.signal, mishaps.over].map((signal) =>
       whenAborted(signal, () => stop.abort()),
     );

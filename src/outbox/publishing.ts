@@ -4,7 +4,7 @@ import { reasonOf, type Mishaps } from "../core/mishaps.js";
 import type { Runtime } from "../core/runtime.js";
 import type { FencingToken } from "../core/token.js";
 import type { FailedMessage, Outcome, WaitingMessage } from "./messages.js";
-import type { RelayTerms } from "./options.js";
+import type { FailedPublish, RelayTerms } from "./options.js";
 
 const FIRST_RETRY_MS = 500;
 const LONGEST_RETRY_MS = 300_000;
@@ -34,7 +34,7 @@ export interface PublishingParts {
   readonly runtime: Pick<Runtime, "timers">;
   readonly publish: Publish;
   readonly terms: RelayTerms;
-  readonly mishaps: Mishaps;
+  readonly mishaps: Mishaps<FailedPublish>;
   readonly lease: { readonly token: FencingToken; readonly signal: AbortSignal };
   readonly stop: AbortSignal;
   /** A publisher has nothing to do any more. */
@@ -150,7 +150,8 @@ export class Publishing {
       this.#hasPublished = true;
       return true;
     } catch (error) {
-      mishaps.tell(error);
+      const { id, key, topic } = rest;
+      mishaps.tell(error, { id, key, topic, tries });
       // It was not the message: it was broken off.
       if (lease.signal.aborted) return false;
       const retryInMs = Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** Math.min(tries, 20));

@@ -30,7 +30,7 @@ import {
   sweepMessages,
   type Relaying,
 } from "./messages.js";
-import type { RelayTerms } from "./options.js";
+import type { FailedPublish, RelayTerms } from "./options.js";
 import { Publishing, type Publish } from "./publishing.js";
 
 const SWEEP_EVERY_MS = 10_000;
@@ -44,7 +44,7 @@ export interface RelayParts {
   readonly runtime: Runtime;
   readonly publish: Publish;
   readonly terms: RelayTerms;
-  readonly mishaps: Mishaps;
+  readonly mishaps: Mishaps<FailedPublish>;
   /** Ends the relay. */
   readonly stop: AbortSignal;
 }

@@ -2,7 +2,7 @@
 import { parseDuration, type Duration } from "../core/duration.js";
 import { ArgumentTypeError } from "../core/errors.js";
 import { jsonText, MOST_JSON_BYTES } from "../core/json.js";
-import { reasonText } from "../core/mishaps.js";
+import { checkOnError, reasonText, type OnError } from "../core/mishaps.js";
 import { checkName } from "../core/names.js";
 import { checkKnown, checkSignal } from "../core/options.js";
 import type { SqlStoreOptions } from "../sql/store.js";
@@ -55,10 +55,18 @@ export interface WorkOptions extends TakeOptions {
   /** How often to look for a job where there was none. Default 500 ms. */
   readonly pollEvery?: Duration;
   /**
-   * Told what a handler threw, and what the store failed with; the work goes on. If it throws
-   * itself, the work ends, and rejects with that.
+   * Told what a handler threw, with its job, and what the store failed with; the work goes on. If
+   * it throws itself, the work ends, and rejects with that. Default: a `tenure:warning`.
    */
-  readonly onError?: (error: unknown) => void;
+  readonly onError?: OnError<FailedJob>;
+}
+
+/** The job whose handler threw. */
+export interface FailedJob {
+  readonly id: string;
+  readonly key: string;
+  readonly payload: unknown;
+  readonly tries: number;
 }
 
 /** Options of `fail`. */
@@ -86,7 +94,7 @@ export interface WorkTerms extends TakeTerms {
   readonly concurrency: number;
   readonly signal: AbortSignal | undefined;
   readonly pollMs: number;
-  readonly onError: (error: unknown) => void;
+  readonly onError: OnError<FailedJob> | undefined;
 }
 
 const NAME = /^[A-Za-z0-9_.-]{1,64}$/;
@@ -131,14 +139,13 @@ export function takeTerms(options: TakeOptions, me: string, known: string[] = TA
 /** @throws as `queueTerms`. */
 export function workTerms(options: WorkOptions, me: string): WorkTerms {
   const take = takeTerms(options, me, WORK);
-  const { concurrency = 1, pollEvery = 500, onError = () => undefined } = options;
-  if (typeof onError !== "function") throw new ArgumentTypeError("onError", onError, "a function");
+  const { concurrency = 1, pollEvery = 500 } = options;
   return {
     ...take,
     concurrency: wholeNumber(concurrency, "concurrency", 1_000),
     signal: checkSignal(options.signal),
     pollMs: parseDuration(pollEvery, "pollEvery", { minMs: 10, maxMs: 3_600_000 }),
-    onError,
+    onError: checkOnError(options.onError),
   };
 }
 

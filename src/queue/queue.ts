@@ -101,6 +101,7 @@ export class Queue<K extends QueueDialect> {
       take: () => this.#take(terms),
       handler,
       terms,
+      about: { name: this.#terms.name, backend: this.#store.dialect },
       closing: this.#closing.signal,
     });
     const settled = work.catch(() => undefined);
@@ -142,7 +143,7 @@ export class Queue<K extends QueueDialect> {
       const sentAt = now(this.#runtime.clock);
       const taker = { queue, holder, worker, leaseMs, maxTries };
       const { job, inMs } = await this.#store.run("take a job", () => takeJob(taker));
-      if (job === null && inMs === 0) continue;
+      if (job === null && inMs === 0 && !this.#closing.signal.aborted) continue;
       if (job === null) return { job: null, inMs };
       const holding = { queue, holder, leaseMs, maxTries, sentAt };
       return { job: new HeldJob(this.#store, this.#runtime, job, holding), inMs: null };

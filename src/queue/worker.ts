@@ -2,11 +2,11 @@
 import { whenAborted } from "../core/aborting.js";
 import { isNoAnswer } from "../core/call.js";
 import { UnavailableError } from "../core/errors.js";
-import { Mishaps } from "../core/mishaps.js";
+import { asWarnings, Mishaps } from "../core/mishaps.js";
 import type { Runtime } from "../core/runtime.js";
 import { jittered, restFor, type Rest } from "../sql/rest.js";
 import type { HeldJob, Job, QueueDialect } from "./job.js";
-import type { WorkTerms } from "./options.js";
+import type { FailedJob, WorkTerms } from "./options.js";
 
 /** A job, or how long until there may be one. */
 export interface Taken<K extends QueueDialect> {
@@ -20,6 +20,8 @@ export interface WorkParts<K extends QueueDialect> {
   readonly take: () => Promise<Taken<K>>;
   readonly handler: (job: Job<K>) => unknown;
   readonly terms: WorkTerms;
+  /** Of the queue, for events. */
+  readonly about: { readonly name: string; readonly backend: string };
   /** The queue is being closed. */
   readonly closing: AbortSignal;
 }
@@ -34,7 +36,7 @@ export interface WorkParts<K extends QueueDialect> {
  */
 export async function workOff<K extends QueueDialect>(parts: WorkParts<K>): Promise<void> {
   const { runtime, terms, closing } = parts;
-  const mishaps = new Mishaps(terms.onError);
+  const mishaps = new Mishaps(terms.onError ?? asWarnings(runtime.events, parts.about));
   const { signal: stop, unlisten } = anyOf(terms.signal, closing, mishaps.over);
   const running = new Set<Promise<void>>();
   let resting: Rest | undefined;
@@ -88,7 +90,7 @@ async function allOf<R>(answers: readonly Promise<R>[]): Promise<R[]> {
 
 async function takeNext<K extends QueueDialect>(
   { take }: WorkParts<K>,
-  mishaps: Mishaps,
+  mishaps: Mishaps<FailedJob>,
 ): Promise<Taken<K>> {
   try {
     return await take();
@@ -104,7 +106,7 @@ async function takeNext<K extends QueueDialect>(
 async function runJob<K extends QueueDialect>(
   job: HeldJob<K>,
   handler: (job: Job<K>) => unknown,
-  mishaps: Mishaps,
+  mishaps: Mishaps<FailedJob>,
 ): Promise<void> {
   job.keep();
   try {
@@ -112,11 +114,11 @@ async function runJob<K extends QueueDialect>(
       await handler(job);
       await job.settle();
     } catch (error) {
-      mishaps.tell(error);
+      mishaps.tell(error, job);
       await job.giveBack(error);
     }
   } catch (error) {
-    mishaps.tell(error);
+    mishaps.tell(error, job);
   } finally {
     job.end();
   }

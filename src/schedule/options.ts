@@ -1,6 +1,6 @@
 /** Options of a schedule, checked before any input or output. */
 import { parseDuration, type Duration } from "../core/duration.js";
-import { ArgumentTypeError } from "../core/errors.js";
+import { checkOnError, type OnError } from "../core/mishaps.js";
 import { checkName } from "../core/names.js";
 import { checkSignal, checkWord } from "../core/options.js";
 import type { SqlStoreOptions } from "../sql/store.js";
@@ -41,10 +41,17 @@ export interface ScheduleOptions extends SqlStoreOptions {
   /** Ends the schedule in this process, after the runs that last. */
   readonly signal?: AbortSignal;
   /**
-   * Told what the work threw, and what the store failed with; the schedule goes on. If it throws
-   * itself, the schedule ends, and rejects with that.
+   * Told what the work threw, with its fire, and what the store failed with; the schedule goes on.
+   * If it throws itself, the schedule ends, and rejects with that. Default: a `tenure:warning`.
    */
-  readonly onError?: (error: unknown) => void;
+  readonly onError?: OnError<FailedFire>;
+}
+
+/** The fire whose work threw. */
+export interface FailedFire {
+  /** The time of the cron expression, milliseconds since 1970. */
+  readonly fireMs: number;
+  readonly tries: number;
 }
 
 /** Checked options. */
@@ -59,7 +66,7 @@ export interface ScheduleTerms {
   readonly keepMs: number;
   readonly worker: string | undefined;
   readonly signal: AbortSignal | undefined;
-  readonly onError: (error: unknown) => void;
+  readonly onError: OnError<FailedFire> | undefined;
 }
 
 const DAY_MS = 86_400_000;
@@ -68,8 +75,7 @@ const DAY_MS = 86_400_000;
 export function scheduleTerms(options: ScheduleOptions): ScheduleTerms {
   const { missed = "skip", overlap = "skip", crashed = "rerun", worker } = options;
   const { missedLimit = 100, late = "1m", maxTries = 3, lease = "30s" } = options;
-  const { keepFires = "168h", onError = () => undefined } = options;
-  if (typeof onError !== "function") throw new ArgumentTypeError("onError", onError, "a function");
+  const { keepFires = "168h" } = options;
   const limits = { zero: true, maxMs: 3_650 * DAY_MS };
   return {
     missed: checkWord(missed, "missed", ["skip", "last", "all"]),
@@ -82,7 +88,7 @@ export function scheduleTerms(options: ScheduleOptions): ScheduleTerms {
     keepMs: parseDuration(keepFires, "keepFires", limits),
     worker: worker === undefined ? undefined : checkName(worker, "worker"),
     signal: checkSignal(options.signal),
-    onError,
+    onError: checkOnError(options.onError),
   };
 }
 

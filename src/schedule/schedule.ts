@@ -13,7 +13,7 @@ import { whenAborted } from "../core/aborting.js";
 import { isNoAnswer } from "../core/call.js";
 import { now } from "../core/deadline.js";
 import { SupersededError, UnavailableError } from "../core/errors.js";
-import { Mishaps, reasonOf } from "../core/mishaps.js";
+import { asWarnings, Mishaps, reasonOf } from "../core/mishaps.js";
 import { checkKnown } from "../core/options.js";
 import type { Runtime } from "../core/runtime.js";
 import { jittered, restFor, type Rest } from "../sql/rest.js";
@@ -21,7 +21,7 @@ import type { SqlStore } from "../sql/store.js";
 import { wholeNumber } from "../sql/whole-number.js";
 import { HeldFire, type Fire, type ScheduleDialect } from "./fire.js";
 import { claimFire, listFires, sweepFires, type Claimer, type FireRecord } from "./fires.js";
-import { dueFires, type ScheduleTerms, type Times } from "./options.js";
+import { dueFires, type FailedFire, type ScheduleTerms, type Times } from "./options.js";
 
 /** The store is asked at least so often: its clock may be set meanwhile. */
 const LONGEST_REST_MS = 60_000;
@@ -51,7 +51,7 @@ export class Schedule<K extends ScheduleDialect> {
   readonly ended: Promise<void>;
   readonly #parts: ScheduleParts<K>;
   readonly #stop = new AbortController();
-  readonly #mishaps: Mishaps;
+  readonly #mishaps: Mishaps<FailedFire>;
   readonly #running = new Set<Promise<void>>();
   #resting: Rest | undefined;
   #sweptAtMs = -Infinity;
@@ -61,7 +61,8 @@ export class Schedule<K extends ScheduleDialect> {
   constructor(parts: ScheduleParts<K>) {
     this.#parts = parts;
     this.name = parts.name;
-    this.#mishaps = new Mishaps(parts.terms.onError);
+    const about = { name: parts.name, backend: parts.store.dialect };
+    this.#mishaps = new Mishaps(parts.terms.onError ?? asWarnings(parts.runtime.events, about));
     const ends = [parts.terms.signal, this.#mishaps.over].map((signal) =>
       whenAborted(signal, () => this.#stop.abort()),
     );
@@ -159,12 +160,12 @@ export class Schedule<K extends ScheduleDialect> {
         await work(fire);
         await fire.settle();
       } catch (error) {
-        this.#mishaps.tell(error);
+        this.#mishaps.tell(error, fire);
         if (error instanceof SupersededError) return;
         await fire.fail(reasonOf(error));
       }
     } catch (error) {
-      this.#mishaps.tell(error);
+      this.#mishaps.tell(error, fire);
     } finally {
       fire.end();
     }

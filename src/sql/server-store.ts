@@ -43,8 +43,8 @@ export interface ServerParts<K extends ServerDialect> extends ServerFaults {
   ): Promise<R>;
   /**
    * Runs statements by themselves, with a time-out of `ms` in the server, and answers the last;
-   * several in READ COMMITTED as `begin` does, one in whatever the session has. Left out where a
-   * shortcut has no answer (no RETURNING).
+   * several in READ COMMITTED as `begin` does, one with whatever else the session has. Left out
+   * where a shortcut has no answer (no RETURNING).
    */
   readonly alone?: (
     statements: readonly RenderedKept[],

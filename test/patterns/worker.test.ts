@@ -24,6 +24,7 @@ function worker(concurrency: number) {
       ...{ worker: "w", leaseMs: 1_000, concurrency, signal: stop.signal, pollMs: 10 },
       onError: (error: unknown) => errors.push(error),
     },
+    about: { name: "jobs", backend: "sqlite" },
     closing: new AbortController().signal,
   });
   work.catch(() => undefined);

@@ -1,5 +1,9 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
 import { inspect } from "node:util";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { connect } from "../../../src/connect.js";
 import {
   ArgumentTypeError,
   LeaseLostError,
@@ -28,6 +32,17 @@ describe("what a logger shows", () => {
     expect(shown).not.toMatch(/startedAt|grant|terms|agenda|failures/);
     await sim.until(lease.release());
     expect(parsed(lease)).toMatchObject({ state: "released", remainingMs: 0 });
+  });
+
+  it("of a lease also when its tenure and its store are closed", async () => {
+    const folder = mkdtempSync(path.join(tmpdir(), "tenure-told-"));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const tenure = await connect(`sqlite:${path.join(folder, "x.db")}`);
+    const lease = present(await tenure.tryAcquire("x"));
+    const { storeId } = lease;
+    await tenure.close();
+    expect(parsed(lease)).toMatchObject({ name: "x", storeId, state: "released" });
+    expect(inspect(lease)).toContain(storeId);
   });
 
   it("of a term of leadership and an armed handle", async () => {
