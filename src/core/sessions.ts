@@ -50,8 +50,10 @@ export class SessionPool<T extends FencingToken | undefined> {
    * gives it back with `leave`.
    */
   async join(ttlMs: number): Promise<Session> {
+    const fresh = this.joinNow(ttlMs);
+    if (fresh !== undefined) return fresh;
     const known = this.#byTtl.get(ttlMs);
-    if (known !== undefined && (this.#isFresh(known) || (await this.#isAlive(known)))) {
+    if (known !== undefined && (await this.#isAlive(known))) {
       known.users++;
       return known;
     }

@@ -2,7 +2,7 @@
  * Statements that are kept prepared: the text is written once, and with each call only the values.
  * On Postgres these are SQL beside the text, on SQLite they are bound.
  */
-import type { Sql, SqlPiece, SqlWriter } from "./statement.js";
+import { render, type Sql, type SqlPiece, type SqlWriter } from "./statement.js";
 
 /** A value of such a statement. */
 export type KeptValue = string | bigint | number | null;
@@ -99,21 +99,13 @@ function write<N extends string>(piece: SqlPiece, schema: string | undefined): W
   return { text, names };
 }
 
+/** As for any statement, with the names in place of values, and a number in place of the time. */
 function writeOnSqlite<N extends string>(piece: SqlPiece): Written<N> {
-  let text = "";
-  const names: (N | bigint)[] = [];
-  const to: SqlWriter = {
-    dialect: "sqlite",
-    schema: undefined,
+  const { text, values } = render(piece, {
+    ...{ dialect: "sqlite", schema: undefined },
     nowMs: () => 0n,
-    add: (more) => void (text += more),
-    bind(name) {
-      names.push(name as N | bigint);
-      text += "?";
-    },
-  };
-  piece.write(to);
-  return { text, names };
+  });
+  return { text, names: values as (N | bigint)[] };
 }
 
 /** What means the same between quotes whatever the settings, once quotes in it are doubled. */

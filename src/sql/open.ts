@@ -242,7 +242,8 @@ function overPostgres(
         return await work(transaction);
       }, { ...limits, guard: transactionGuard("write") }),
     // One message, which the server takes for one transaction, and answers once. Where it is one
-    // statement the settings would be a good part of its time, and all but one are defaults.
+    // statement the settings would be a good part of its time, and all but one only undo defaults
+    // that few sessions have.
     alone: (statements, ms, limits) => {
       const settings = statements.length === 1 ? statementTime(ms) : postgresSettings(ms);
       return database.onSession((session) => runKept(session, settings, statements), limits);

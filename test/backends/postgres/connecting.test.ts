@@ -1,5 +1,4 @@
 import { createServer, type AddressInfo } from "node:net";
-import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { postgres } from "../../../src/backends/postgres/open.js";
 import { claims } from "../../../src/claims/open.js";
@@ -9,10 +8,8 @@ import { openPostgres } from "../../../src/drivers/postgres/open.js";
 import { faultProxy } from "../../../src/testing/fault-proxy.js";
 import { describeOn } from "../../servers/find.js";
 import { postgresProgram, startPostgres, type PostgresServer } from "../../servers/postgres.js";
+import { slowly } from "../slowly.js";
 import { freshSchema } from "./rig.js";
-
-/** Longer than a connection may take where nobody waits longer. */
-const SLOW_MS = 5_300;
 
 it("may take as long as the most patient caller waits, and 5 s at least", () => {
   const within = connectWithin();
@@ -30,13 +27,8 @@ describeOn(postgresProgram, "connections to Postgres", () => {
     await using proxy = await faultProxy({ port: Number(new URL(server.url).port) });
     const url = new URL(server.url);
     url.port = String(proxy.port);
-    proxy.hold();
-    const made = proxy.connected();
-    const opening = claims(url.href, { schema: freshSchema(), timeout: "20s" });
-    await made;
-    await sleep(SLOW_MS);
-    await proxy.heal();
-    const c = await opening;
+    const options = { schema: freshSchema(), timeout: "20s" } as const;
+    const c = await slowly(proxy, () => claims(url.href, options));
     expect(await c.claim("x", "me")).toBe(true);
     await c.close();
   });
@@ -46,19 +38,10 @@ describeOn(postgresProgram, "connections to Postgres", () => {
       await using proxy = await faultProxy({ port: Number(new URL(server.url).port) });
       const url = new URL(server.url);
       url.port = String(proxy.port);
-      const slowly = async <R>(work: () => Promise<R>): Promise<R> => {
-        proxy.hold();
-        const made = proxy.connected();
-        const result = work();
-        await made;
-        await sleep(SLOW_MS);
-        await proxy.heal();
-        return result;
-      };
       const backend = await postgres(url.href, { library, schema: freshSchema() });
-      const tenure = await slowly(() => connect(backend, { timeout: "20s" }));
+      const tenure = await slowly(proxy, () => connect(backend, { timeout: "20s" }));
       // Its first in the pool.
-      const lease = await slowly(() => tenure.tryAcquire("x"));
+      const lease = await slowly(proxy, () => tenure.tryAcquire("x"));
       expect(lease?.state).toBe("held");
       await tenure.close();
     });
