@@ -9,7 +9,7 @@ import { checkKnown, mergeInfo } from "./core/options.js";
 import type { Runtime } from "./core/runtime.js";
 import { closedFor, taking } from "./core/taken.js";
 import { Tenure } from "./core/tenure.js";
-import type { TenureOptions } from "./core/tenure.js";
+import type { TenureOptions } from "./core/tenure-options.js";
 import type { FencingToken } from "./core/token.js";
 import { platform } from "./platform/index.js";
 import { splitStoreUrl, type Scheme } from "./store-url.js";

@@ -30,6 +30,7 @@ export type { AcquireOptions, BreakOptions, LeaseOptions } from "./core/options.
 export type { Random } from "./core/random.js";
 export type { PauseMonitor, PauseReading, Runtime } from "./core/runtime.js";
 export type { NameStats, RenewalStats } from "./core/stats.js";
-export { Tenure, type ArmsOf, type TenureOptions } from "./core/tenure.js";
+export { Tenure, type ArmsOf } from "./core/tenure.js";
+export type { TenureOptions } from "./core/tenure-options.js";
 export { compareTokens, formatToken, MAX_TOKEN, parseToken, toToken } from "./core/token.js";
 export type { FencingToken, TokenBearer } from "./core/token.js";

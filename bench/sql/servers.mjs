@@ -34,10 +34,12 @@ async function bundled(name) {
 }
 
 const kinds = {
-  async postgres(isFlushed) {
+  async postgres(isFlushed, slowerUs) {
     const { startPostgres } = await load("postgres");
     const settings = { shared_buffers: "128MB", max_connections: 100 };
-    return startPostgres({ ...settings, fsync: isFlushed ? "on" : "off" });
+    // A sleep before each flush, also of a commit that is alone.
+    const delay = slowerUs === 0 ? {} : { commit_delay: slowerUs, commit_siblings: 0 };
+    return startPostgres({ ...settings, ...delay, fsync: isFlushed ? "on" : "off" });
   },
   async mysql(isFlushed) {
     const { startMariadb } = await load("mariadb");
@@ -45,9 +47,13 @@ const kinds = {
   },
 };
 
-/** Runs `part` with the URL of a started server. */
-export async function withServer(kind, isFlushed, part) {
-  const server = await kinds[kind](isFlushed);
+/**
+ * Runs `part` with the URL of a started server.
+ *
+ * @param slowerUs on PostgreSQL: how much longer a flush takes than on this disk, microseconds
+ */
+export async function withServer(kind, isFlushed, part, slowerUs = 0) {
+  const server = await kinds[kind](isFlushed, slowerUs);
   try {
     return await part(server.url, server);
   } finally {

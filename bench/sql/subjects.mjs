@@ -60,7 +60,8 @@ export const subjects = {
   postgres: {
     "raw pg, prepared": async (url) => {
       const pool = pgPool(url);
-      return twice((id) => pool.query({ name: "raw", text: RAW, values: [id] }));
+      const update = (id) => pool.query({ name: "raw", text: RAW, values: [id] });
+      return { ...twice(update), close: () => pool.end() };
     },
     "raw pg": async (url) => {
       const pool = pgPool(url);

@@ -3,7 +3,7 @@ import { parseDuration } from "../core/duration.js";
 import { ArgumentRangeError, ArgumentTypeError } from "../core/errors.js";
 import { jsonText, MOST_JSON_BYTES } from "../core/json.js";
 import { checkName } from "../core/names.js";
-import { checkKnown, checkObject, checkWord } from "../core/options.js";
+import { checkKnown, checkObject, checkTokenValue, checkWord } from "../core/options.js";
 import { CLAIM_STATES, type ClaimState } from "./contract.js";
 
 const TEN_YEARS_MS = 3_652 * 86_400_000;
@@ -39,7 +39,7 @@ export function checkClaim(claim: unknown): Meant {
   const { key, owner, token, holder } = claim as Readonly<Record<string, unknown>>;
   const named = { key: checkName(key, "claim.key"), owner: checkName(owner, "claim.owner") };
   if (token === undefined && holder === undefined) return { ...named, token, holder };
-  if (typeof token !== "bigint") throw new ArgumentTypeError("claim.token", token, "a bigint");
+  checkTokenValue(token, "claim.token");
   return { ...named, token, holder: checkName(holder, "claim.holder") };
 }
 

@@ -3,7 +3,6 @@ import type { Answer, Backend, Call, Grant, Released, Renewed } from "./backend.
 import type { Calls } from "./call.js";
 import { now } from "./deadline.js";
 import {
-  ArgumentTypeError,
   GuaranteeError,
   LeaseLostError,
   OutcomeUnknownError,
@@ -12,7 +11,7 @@ import {
 import type { Leases } from "./keeper.js";
 import { HeldLease } from "./lease.js";
 import { checkName } from "./names.js";
-import { checkObject } from "./options.js";
+import { checkObject, checkTokenValue } from "./options.js";
 import type { LeaseTerms } from "./options.js";
 import type { Runtime } from "./runtime.js";
 import { toToken } from "./token.js";
@@ -76,7 +75,7 @@ export class Detaching<T extends FencingToken | undefined> {
     this.#checkPossible();
     checkObject(detached, "detached");
     const { name, holder, token } = detached;
-    if (typeof token !== "bigint") throw new ArgumentTypeError("token", token, "a bigint");
+    checkTokenValue(token, "token");
     return {
       name: checkName(name),
       holder: checkName(holder, "holder"),

@@ -29,7 +29,7 @@ export abstract class TenureError extends Error {
   declare readonly lock?: string;
 
   constructor(message: string, context: ErrorContext = {}) {
-    super(message, "cause" in context ? { cause: context.cause } : undefined);
+    super(message, context.cause === undefined ? undefined : { cause: context.cause });
     this.name = new.target.name;
     if (context.backend !== undefined) this.backend = context.backend;
     if (context.lock !== undefined) this.lock = context.lock;

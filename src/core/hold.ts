@@ -28,8 +28,24 @@ export interface HoldOptions<R extends ArmTargets = Record<never, never>> extend
 /** The work of a `hold`. */
 export type Work<L, R extends ArmTargets, V> = (lease: L, armed: Armed<R>) => V | PromiseLike<V>;
 
+/** What `hold` was called with: the work comes last, after options or none. */
+export function readHold<L, V>(
+  first: HoldOptions<ArmTargets> | Work<L, ArmTargets, V>,
+  second: Work<L, ArmTargets, V> | undefined,
+): { readonly options: HoldOptions<ArmTargets>; readonly work: Work<L, ArmTargets, V> } {
+  if (typeof first === "function" && second !== undefined) {
+    const must = "left out after the work: the call is hold(name, options, work)";
+    throw new ArgumentTypeError("the third argument", second, must);
+  }
+  const [options, work] = typeof first === "function" ? [{}, first] : [first, second];
+  if (typeof work !== "function") throw new ArgumentTypeError("work", work, "a function");
+  checkObject(options, "options");
+  checkTargets(options.arm);
+  return { options, work };
+}
+
 /** @throws TypeError naming the one that cannot be armed. */
-export function checkTargets(targets: unknown): void {
+function checkTargets(targets: unknown): void {
   if (targets === undefined) return;
   checkObject(targets, "arm");
   for (const [name, target] of Object.entries(targets as object)) {

@@ -158,11 +158,17 @@ export function mergeInfo(info: unknown, own: Info, option = "holderInfo"): Info
 export function checkBreak(options: BreakOptions): BreakOptions {
   checkObject(options, "options");
   const { token, reason } = options;
-  if (typeof token !== "bigint") throw new ArgumentTypeError("token", token, "a bigint");
+  checkTokenValue(token, "token");
   if (typeof reason !== "string" || reason === "") {
     throw new ArgumentTypeError("reason", reason, "a text that says why");
   }
   return options;
+}
+
+/** A token that was kept by the caller, who may have it as text. @throws TypeError for that. */
+export function checkTokenValue(value: unknown, option: string): asserts value is bigint {
+  if (typeof value === "bigint") return;
+  throw new ArgumentTypeError(option, value, "a bigint (parseToken reads one from text)");
 }
 
 /** A boolean option. @throws TypeError for anything else. */

@@ -10,6 +10,7 @@ import type { Calls } from "./call.js";
 import type { Runtime } from "./runtime.js";
 import { elapsedMs, now } from "./deadline.js";
 import type { Moment } from "./deadline.js";
+import { OutcomeUnknownError, UnavailableError } from "./errors.js";
 import type { FencingToken } from "./token.js";
 
 /** One session of the store. */
@@ -48,10 +49,22 @@ export class SessionPool<T extends FencingToken | undefined> {
   /**
    * A session for leases of this TTL that was alive a third of its TTL ago or later. The caller
    * gives it back with `leave`.
+   *
+   * @throws UnavailableError also where the store's answer is lost: a session that may be there
+   *   carries nothing, and ends by itself, so that nothing has been acquired.
    */
   async join(ttlMs: number): Promise<Session> {
-    const fresh = this.joinNow(ttlMs);
-    if (fresh !== undefined) return fresh;
+    try {
+      return this.joinNow(ttlMs) ?? (await this.#joinLater(ttlMs));
+    } catch (error) {
+      if (!(error instanceof OutcomeUnknownError)) throw error;
+      const { message, backend } = error;
+      const about = { cause: error, ...(backend === undefined ? {} : { backend }) };
+      throw new UnavailableError(`nothing was acquired: ${message}`, about);
+    }
+  }
+
+  async #joinLater(ttlMs: number): Promise<Session> {
     const known = this.#byTtl.get(ttlMs);
     if (known !== undefined && (await this.#isAlive(known))) {
       known.users++;

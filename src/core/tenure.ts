@@ -5,12 +5,11 @@ import type { Backend, Call, Held, HolderInfo } from "./backend.js";
 import { Calls, callTimeoutMs, isNoAnswer, isPermanent } from "./call.js";
 import { Detaching } from "./detached.js";
 import type { DetachedLease } from "./detached.js";
-import type { Duration } from "./duration.js";
 import { ArgumentTypeError, GuaranteeError, UnavailableError } from "./errors.js";
 import type { EventSink } from "./events.js";
 import { checkBackend, checkGuarantee } from "./guarantee.js";
-import type { Purpose, Requirement } from "./guarantee.js";
-import { armTargets, checkTargets, runHeld } from "./hold.js";
+import type { Purpose } from "./guarantee.js";
+import { armTargets, readHold, runHeld } from "./hold.js";
 import type { ArmTargets, HoldOptions, Work } from "./hold.js";
 import { inspection, listed } from "./inspection.js";
 import type { Inspection } from "./inspection.js";
@@ -19,7 +18,7 @@ import type { Lease } from "./lease.js";
 import type { Manifest } from "./manifest.js";
 import { checkName, checkNames, checkPrefix } from "./names.js";
 import {
-  acquireTerms, checkBreak, checkKnown, checkObject, checkSignal, checkWord, leaseTerms,
+  acquireTerms, checkBreak, checkKnown, checkSignal, checkWord, leaseTerms,
   mergeInfo,
 } from "./options.js";
 import type { AcquireOptions, BreakOptions, LeaseOptions, LeaseTerms } from "./options.js";
@@ -27,26 +26,19 @@ import type { Runtime } from "./runtime.js";
 import { Stats } from "./stats.js";
 import type { NameStats } from "./stats.js";
 import { taking } from "./taken.js";
+import type { TenureOptions } from "./tenure-options.js";
+import { Told } from "./told.js";
 import type { FencingToken } from "./token.js";
 import { Watches } from "./watching.js";
-
-/** Options of a tenure. */
-export interface TenureOptions {
-  /** What the leases are for. Default `correctness`. */
-  readonly purpose?: Purpose;
-  /** Weakest token strength that is accepted. Default: any that `purpose` accepts. */
-  readonly require?: Requirement;
-  /** Longest that one call to the store may take. Default 5 s. */
-  readonly timeout?: Duration;
-  /** Facts that are stored beside each lease, for people. Never compared. */
-  readonly holderInfo?: HolderInfo;
-}
 
 /** What `hold` accepts as resources on a store with tokens; nothing on one without. */
 export type ArmsOf<T extends FencingToken | undefined, R> = [T] extends [FencingToken] ? R : never;
 
 /** Leases of one store. Made by `connect`. */
-export class Tenure<T extends FencingToken | undefined = FencingToken> implements AsyncDisposable {
+export class Tenure<T extends FencingToken | undefined = FencingToken>
+  extends Told
+  implements AsyncDisposable
+{
   readonly purpose: Purpose;
   /** Clocks, timers, randomness and events, for what is built over a tenure. */
   readonly runtime: Runtime;
@@ -68,6 +60,7 @@ export class Tenure<T extends FencingToken | undefined = FencingToken> implement
     options: TenureOptions,
     timeoutMs: number,
   ) {
+    super();
     this.purpose = checkGuarantee(backend, options.purpose, options.require);
     this.#backend = backend;
     this.runtime = runtime;
@@ -168,11 +161,7 @@ export class Tenure<T extends FencingToken | undefined = FencingToken> implement
     maybeWork?: Work<Lease<T>, ArmTargets, V>,
   ): Promise<V> {
     checkName(name);
-    const work = typeof optionsOrWork === "function" ? optionsOrWork : maybeWork;
-    const options = typeof optionsOrWork === "function" ? {} : optionsOrWork;
-    if (typeof work !== "function") throw new ArgumentTypeError("work", work, "a function");
-    checkObject(options, "options");
-    checkTargets(options.arm);
+    const { options, work } = readHold(optionsOrWork, maybeWork);
     return this.#awaited(this.#hold(name, options, work));
   }
 
@@ -315,6 +304,14 @@ export class Tenure<T extends FencingToken | undefined = FencingToken> implement
   #defaults(): LeaseTerms {
     this.#defaultTerms ??= this.#terms({});
     return this.#defaultTerms;
+  }
+
+  protected get kind(): string {
+    return "Tenure";
+  }
+
+  protected facts(): object {
+    return { backend: this.#name, purpose: this.purpose, isOpen: this.#closed === undefined };
   }
 
   get #name(): string {

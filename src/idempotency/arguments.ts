@@ -40,6 +40,10 @@ export function checkTerms(
   { digest }: Keeping,
 ): Terms {
   const name = checkName(key, "key");
+  if (typeof options === "function") {
+    const must = "an object such as { input: request.body }, and the work comes after it";
+    throw new ArgumentTypeError("options", options, must);
+  }
   checkKnown(options, ["input", "ttl", ...more]);
   const { input, ttl, wait, lease } = options as Readonly<Record<string, unknown>>;
   if (typeof work !== "function") throw new ArgumentTypeError("work", work, "a function");

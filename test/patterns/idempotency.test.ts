@@ -107,6 +107,8 @@ onStores("idempotency keys", (store) => {
     const keys = await open(spot);
     await expect(keys.once("", {}, never)).rejects.toThrow(/^key must be 1 to 512 bytes/);
     await expect(keys.once("k", {}, 1 as never)).rejects.toThrow(/^work must be a function/);
+    const swapped = keys.once("k", never as never, undefined as never);
+    await expect(swapped).rejects.toThrow(/^options must be an object .* the work comes after it/);
     await expect(keys.once("k", { input: 1n }, never)).rejects.toThrow(/^input must be JSON/);
     for (const [option, value] of [
       ["ttl", 0],

@@ -61,7 +61,8 @@ export interface ServerKind extends Program {
   readonly quitSignal?: NodeJS.Signals;
 }
 
-const READY_WITHIN_MS = 15_000;
+/** No server needs it but one of several in Java that start while all else runs, too. */
+const READY_WITHIN_MS = 60_000;
 const STOP_WITHIN_MS = 5_000;
 const LOOK_EVERY_MS = 10;
 /** Between the free port being found and the server taking it, somebody else may. */

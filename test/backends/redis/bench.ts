@@ -9,7 +9,8 @@ import { redis, type RedisClient, type RedisSettings } from "../../../src/backen
 import type { Backend, Call, Grant } from "../../../src/core/backend.js";
 import type { TenureEvent } from "../../../src/core/events.js";
 import type { Runtime } from "../../../src/core/runtime.js";
-import { Tenure, type TenureOptions } from "../../../src/core/tenure.js";
+import type { TenureOptions } from "../../../src/core/tenure-options.js";
+import { Tenure } from "../../../src/core/tenure.js";
 import { platform } from "../../../src/platform/index.js";
 import { faultProxy, type FaultProxy } from "../../../src/testing/fault-proxy.js";
 import type { RedisServer } from "../../servers/redis.js";

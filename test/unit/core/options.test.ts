@@ -134,11 +134,13 @@ describe("bad input is a typed error before any I/O, naming option and value (ca
 
   it("break wants a bigint token and a reason; hold wants a function", async () => {
     const { a, calls } = await rig();
-    await expect(a.break("x", { token: 3 as never, reason: "r" })).rejects.toBeInstanceOf(
-      TypeError,
+    await expect(a.break("x", { token: "3" as never, reason: "r" })).rejects.toThrow(
+      /^token must be a bigint \(parseToken .*, got "3"$/,
     );
     await expect(a.break("x", { token: 3n, reason: "" })).rejects.toBeInstanceOf(TypeError);
     await expect(a.hold("x", {} as never, 3 as never)).rejects.toBeInstanceOf(TypeError);
+    const swapped = a.hold("x", (() => 1) as never, { ttl: "1s" } as never);
+    await expect(swapped).rejects.toThrow(/^the third argument must be left out after the work/);
     expect(calls).toEqual([]);
   });
 

@@ -2,7 +2,7 @@ import type { Backend } from "../../../src/core/backend.js";
 import { memoryBackend } from "../../../src/backends/memory/index.js";
 import { MemoryStore } from "../../../src/backends/memory/store.js";
 import { Tenure } from "../../../src/core/tenure.js";
-import type { TenureOptions } from "../../../src/core/tenure.js";
+import type { TenureOptions } from "../../../src/core/tenure-options.js";
 import type { FencingToken } from "../../../src/core/token.js";
 import { simulatedRuntime } from "../../../src/testing/simulated-runtime.js";
 import type { Simulation } from "../../../src/testing/simulated-runtime.js";

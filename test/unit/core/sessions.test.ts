@@ -11,15 +11,21 @@ async function two() {
   const sim = simulatedRuntime({ seed: 7 });
   const store = new SessionStore(sim);
   const { backend, hooks, calls } = hooked(store.backend());
-  const keepAlives = { count: 0, fail: false, closeFails: false };
+  const keepAlives = { count: 0, fail: false, closeFails: false, isLost: false };
   const inner = backend.sessions!;
   const counted = {
     ...backend,
     sessions: {
       ...inner,
+      open: async (...args: Parameters<typeof inner.open>) => {
+        const opened = await inner.open(...args);
+        if (keepAlives.isLost) throw new OutcomeUnknownError("the answer is lost");
+        return opened;
+      },
       keepAlive: async (...args: Parameters<typeof inner.keepAlive>) => {
         keepAlives.count++;
         if (keepAlives.fail) throw new UnavailableError("down");
+        if (keepAlives.isLost) throw new OutcomeUnknownError("the answer is lost");
         return inner.keepAlive(...args);
       },
       close: async (...args: Parameters<typeof inner.close>) => {
@@ -67,6 +73,22 @@ describe("on a store with sessions", () => {
     await sim.advance(3100);
     expect(await a.inspect("y")).not.toBeNull();
     await a.close();
+  });
+
+  it("nothing was acquired where the answer for the session is lost, which is certain", async () => {
+    const { sim, a, keepAlives, calls } = await two();
+    keepAlives.isLost = true;
+    await expect(a.tryAcquire("x", { ttl: 9000 })).rejects.toThrow(UnavailableError);
+    keepAlives.isLost = false;
+    const lease = present(await a.tryAcquire("x", { ttl: 9000 }));
+    await lease.release();
+    // No longer fresh, so that the store is asked whether the session lives.
+    await sim.advance(4000);
+    keepAlives.isLost = true;
+    const acquires = () => calls.filter(({ method }) => method === "acquire").length;
+    const before = acquires();
+    await expect(a.tryAcquire("x", { ttl: 9000 })).rejects.toThrow(UnavailableError);
+    expect([before, acquires()]).toEqual([1, 1]);
   });
 
   it("takes back what a failed release left, though others keep the session alive", async () => {

@@ -11,6 +11,7 @@ import {
   StaleTokenError,
   StepDownTimeoutError,
   type TenureError,
+  UnavailableError,
 } from "../../../src/core/errors.js";
 import { election } from "../../../src/election/election.js";
 import { memoryFence } from "../../../src/fences/memory/open.js";
@@ -43,6 +44,15 @@ describe("what a logger shows", () => {
     await tenure.close();
     expect(parsed(lease)).toMatchObject({ name: "x", storeId, state: "released" });
     expect(inspect(lease)).toContain(storeId);
+  });
+
+  it("of a tenure: its store and purpose, and not what it works with", async () => {
+    const { a, sim } = await rig();
+    const { backend } = a.manifest;
+    const facts = `{ backend: '${backend}', purpose: 'correctness', isOpen: true }`;
+    expect(inspect(a)).toBe(`Tenure ${facts}`);
+    await sim.until(a.close());
+    expect(parsed(a)).toMatchObject({ purpose: "correctness", isOpen: false });
   });
 
   it("of a term of leadership and an armed handle", async () => {
@@ -82,6 +92,11 @@ describe("what a logger shows", () => {
       expect(parsed({ error })).toMatchObject({ error: { name, message: "m", code, family } });
       expect(parsed(error)).toMatchObject(facts);
     }
+  });
+
+  it("of an error without a cause: no cause", () => {
+    expect(inspect(new UnavailableError("m", { cause: undefined }))).not.toContain("cause");
+    expect(new UnavailableError("m", { cause: 0 }).cause).toBe(0);
   });
 
   it("of a wrong argument: never what was given, which may be a client with its password", () => {
