@@ -18,7 +18,7 @@ const WAITING = { order: 1, files: 5 } as const;
 /** Races of many processes, and compilers. */
 const WORKING = { order: 2, files: 2 } as const;
 /** Whole commands, whose children are frozen and killed by the clock; and brokers. */
-const PROCESSES = { order: 3, files: 2 } as const;
+const PROCESSES = { order: 3, files: 3 } as const;
 
 type Group = typeof SIMULATED | typeof WAITING | typeof WORKING | typeof PROCESSES;
 

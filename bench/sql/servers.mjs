@@ -41,16 +41,24 @@ const kinds = {
     const delay = slowerUs === 0 ? {} : { commit_delay: slowerUs, commit_siblings: 0 };
     return startPostgres({ ...settings, ...delay, fsync: isFlushed ? "on" : "off" });
   },
-  async mysql(isFlushed) {
+  async mysql(isFlushed, slowerUs) {
     const { startMariadb } = await load("mariadb");
-    return startMariadb({ "innodb-flush-log-at-trx-commit": isFlushed ? 1 : 2 });
+    // A wait for a second commit, which never comes.
+    const delay =
+      slowerUs === 0
+        ? {}
+        : {
+            ...{ "log-bin": "bench", "binlog-format": "ROW" },
+            ...{ "binlog-commit-wait-count": 2, "binlog-commit-wait-usec": slowerUs },
+          };
+    return startMariadb({ ...delay, "innodb-flush-log-at-trx-commit": isFlushed ? 1 : 2 });
   },
 };
 
 /**
  * Runs `part` with the URL of a started server.
  *
- * @param slowerUs on PostgreSQL: how much longer a flush takes than on this disk, microseconds
+ * @param slowerUs how much longer a commit waits than for this disk, microseconds
  */
 export async function withServer(kind, isFlushed, part, slowerUs = 0) {
   const server = await kinds[kind](isFlushed, slowerUs);

@@ -44,13 +44,18 @@ const twice = (update) => ({
   },
 });
 
-async function withTenure(backend) {
+/** @param pool ended with the tenure, whose backend it carries */
+async function withTenure(backend, pool) {
   const tenure = await connect(backend);
   return {
     tenure,
     async pair(name) {
       const lease = await tenure.tryAcquire(name);
       await lease.release();
+    },
+    async close() {
+      await tenure.close();
+      await pool?.end();
     },
   };
 }
@@ -67,7 +72,10 @@ export const subjects = {
       const pool = pgPool(url);
       return twice((id) => pool.query(RAW, [id]));
     },
-    "Tenure, pg": async (url) => withTenure(await postgres(pgPool(url))),
+    "Tenure, pg": async (url) => {
+      const pool = pgPool(url);
+      return withTenure(await postgres(pool), pool);
+    },
     "Tenure, session locks, pg": async (url) => withTenure(await postgresAdvisory(url)),
     "advisory-lock": async (url) => {
       const mutexes = advisory.default(url);
@@ -86,13 +94,17 @@ export const subjects = {
   mysql: {
     "raw mysql2, prepared": async (url) => {
       const pool = mysql2.createPool(url);
-      return twice((id) => pool.execute(RAW.replace("$1", "?"), [id]));
+      const update = (id) => pool.execute(RAW.replace("$1", "?"), [id]);
+      return { ...twice(update), close: () => pool.end() };
     },
     "raw mysql2": async (url) => {
       const pool = mysql2.createPool(url);
       return twice((id) => pool.query(RAW.replace("$1", "?"), [id]));
     },
-    "Tenure, mysql2": async (url) => withTenure(await mysql(mysql2.createPool(url))),
+    "Tenure, mysql2": async (url) => {
+      const pool = mysql2.createPool(url);
+      return withTenure(await mysql(pool), pool);
+    },
   },
 };
 
