@@ -59,13 +59,16 @@ export function parse<F extends Flags>(args: readonly string[], options: F): Par
         : alone !== undefined
           ? `${alone} needs a value`
           : `${first.charAt(0).toLowerCase()}${first.slice(1)}`;
-    throw new UsageError(text, `${meant(first, options)}${flagHint(options)}`);
+    throw new UsageError(text, `${meant(first, args, options)}${flagHint(options)}`);
   }
 }
 
 /** The flag that an unknown one may have been meant to be. */
-function meant(complaint: string, options: Flags): string {
-  const unknown = /unknown option '--([^']+)'/i.exec(complaint)?.[1];
+function meant(complaint: string, args: readonly string[], options: Flags): string {
+  // Of -ttl the parser only says that there is no -t.
+  const letter = /unknown option '(-[^-])'/i.exec(complaint)?.[1];
+  const word = args.find((arg) => letter !== undefined && arg.startsWith(letter) && arg.length > 2);
+  const unknown = /unknown option '--([^']+)'/i.exec(complaint)?.[1] ?? word?.slice(1);
   if (unknown === undefined) return "";
   const [like] = nearest(unknown, Object.keys(options));
   return like === undefined ? "" : `did you mean --${like}? `;

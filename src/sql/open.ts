@@ -147,7 +147,16 @@ async function openClient(client: unknown, terms: Terms, must: string): Promise<
   if (has("getConnection")) return overMysql(adoptMysql(client as MysqlPool, "target"), terms);
   if (has("query") || has("unsafe"))
     return overPostgres(adoptPostgres(client as PgPool, "target"), terms);
-  throw new ArgumentTypeError("target", client, must);
+  const hint = isQueryBuilder(client) ? `: ${BENEATH}` : "";
+  throw new ArgumentTypeError("target", client, `${must}${hint}`);
+}
+
+const BENEATH = "of a query builder, the pool or database object that it was made over";
+
+/** Drizzle, Kysely and their like: they have no way to run a statement as text with values. */
+function isQueryBuilder(client: unknown): boolean {
+  const { selectFrom, select } = (client ?? {}) as Readonly<Record<string, unknown>>;
+  return typeof selectFrom === "function" || typeof select === "function";
 }
 
 async function openFile(path: string, terms: Terms): Promise<SqliteStore> {

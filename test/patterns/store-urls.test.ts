@@ -2,6 +2,9 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { drizzle } from "drizzle-orm/node-postgres";
+import { Kysely, PostgresDialect } from "kysely";
+import { Pool } from "pg";
 import { expect, it, onTestFinished } from "vitest";
 import { cas } from "../../src/cas/open.js";
 import { claims } from "../../src/claims/open.js";
@@ -60,4 +63,15 @@ it.each(Object.entries(FACTORIES))("%s lists the URLs that it takes", async (_, 
     const schemes = listed.map((one) => one.replace(/(?<=:).*/, ""));
     expect(schemes.toSorted()).toEqual(taken.toSorted());
   }
+});
+
+it("says what to give of a query builder", async () => {
+  const pool = new Pool(); // connects with the first statement, and none is sent
+  const builders = [new Kysely({ dialect: new PostgresDialect({ pool }) }), drizzle.mock()];
+  for (const builder of builders) {
+    const refused = queue(builder as never);
+    await expect(refused).rejects.toThrow(/the pool or database object that it was made over/);
+  }
+  await expect(queue({} as never)).rejects.toThrow(/client of such a store, got an object/);
+  await pool.end();
 });

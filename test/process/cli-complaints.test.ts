@@ -12,6 +12,7 @@ it("asks whether another verb or flag was meant", async () => {
     [["rnu", "a"], "did you mean run?"],
     [["realese", "a"], "did you mean release?"],
     [["run", "a", "--tll", "3s", ...ECHO], "did you mean --ttl?"],
+    [["run", "a", "-ttl", "3s", ...ECHO], "did you mean --ttl?"],
     [["elect", "a", "--ready-prot", "1", ...ECHO], "did you mean --ready-port?"],
     [["ls", "--jsn"], "did you mean --json?"],
     [["lab", "chekc"], "did you mean check?"],
