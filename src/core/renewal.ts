@@ -241,11 +241,9 @@ export class Renewals<T extends FencingToken | undefined> {
     for (const lease of leases) lease.unanswered++;
     let outcomes: readonly Renewed[] | undefined;
     let error: unknown;
-    let base = sentAt;
     try {
-      const alive = await this.#keepAlive(leases[0]!, sentAt);
-      if (alive === "gone") outcomes = leases.map(() => ({ lost: "absent" }));
-      else base = alive;
+      const session = await this.#keepAlive(leases[0]!);
+      if (session === "gone") outcomes = leases.map(() => ({ lost: "absent" }));
       outcomes ??= await this.#request(leases, sentAt);
     } catch (caught) {
       error = caught;
@@ -256,14 +254,14 @@ export class Renewals<T extends FencingToken | undefined> {
       lease.unanswered--;
       const outcome =
         outcomes?.[i] ?? (error instanceof UnavailableError ? "unavailable" : "unknown");
-      this.#apply(lease, outcome, base, at, error);
+      this.#apply(lease, outcome, sentAt, at, error);
       tell(lease, outcome, error);
     }
   }
 
-  /** The moment from which a renewal under the lease's session counts, or `gone`. */
-  async #keepAlive(lease: HeldLease<T>, sentAt: Moment): Promise<Moment | "gone"> {
-    if (this.#sessions === undefined || lease.grant.session === undefined) return sentAt;
+  /** Keeps the lease's session alive, where it has one; `gone` when that has ended. */
+  async #keepAlive(lease: HeldLease<T>): Promise<"alive" | "gone"> {
+    if (this.#sessions === undefined || lease.grant.session === undefined) return "alive";
     const session = this.#sessions.find(lease.grant.session);
     if (session === undefined || (await this.#sessions.keepAlive(session)) === "gone") {
       for (const other of this.#leases) {
@@ -273,7 +271,7 @@ export class Renewals<T extends FencingToken | undefined> {
       }
       return "gone";
     }
-    return session.aliveAt;
+    return "alive";
   }
 
   #request(leases: readonly HeldLease<T>[], sentAt: Moment): Answer<readonly Renewed[]> {
@@ -284,13 +282,13 @@ export class Renewals<T extends FencingToken | undefined> {
     return this.#calls.run("renew", leases[0]!.name, ask, timeoutMs);
   }
 
-  #apply(lease: HeldLease<T>, outcome: Renewed, base: Moment, at: Moment, error: unknown): void {
+  #apply(lease: HeldLease<T>, outcome: Renewed, sentAt: Moment, at: Moment, error: unknown): void {
     if (outcome === "renewed") {
-      lease.renewed(base);
+      lease.renewed(sentAt);
       lease.look(at);
       if (!lease.isOpen || lease.isEnding) return;
       if (lease.terms.renew) lease.renewAtMs = renewalMs(lease, this.#jitter);
-      this.#notes.renewed(lease, elapsedMs(base, at));
+      this.#notes.renewed(lease, elapsedMs(sentAt, at));
     } else if (typeof outcome === "object") {
       const by = outcome.lost === "absent" ? undefined : outcome.lost;
       if (by === undefined) lease.lose("absent", "is gone from the store");
@@ -308,7 +306,9 @@ export class Renewals<T extends FencingToken | undefined> {
     if (lease.failures++ === 0) this.#notes.failed(lease, why, error);
     if (lease.terms.renew) {
       const nowMs = this.#runtime.clock.monotonicMs();
-      lease.renewAtMs = nowMs + retryMs(lease) * (0.75 + this.#runtime.random.uniform() / 4);
+      const againMs = nowMs + retryMs(lease) * (0.75 + this.#runtime.random.uniform() / 4);
+      // The next one has its time from the sending of the last: a time-out does not put it off.
+      lease.renewAtMs = Math.min(lease.renewAtMs, againMs);
     }
   }
 

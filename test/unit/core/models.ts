@@ -1,5 +1,5 @@
 /** Stores with other ways of waiting than memory's queue: small models, for the core alone. */
-import type { Backend, Grant, Held, Renewed } from "../../../src/core/backend.js";
+import type { AcquireRequest, Backend, Grant, Held, Renewed } from "../../../src/core/backend.js";
 import { memoryBackend } from "../../../src/backends/memory/index.js";
 import type { MemoryStore } from "../../../src/backends/memory/store.js";
 import type { FencingToken } from "../../../src/core/token.js";
@@ -155,6 +155,36 @@ export class SessionStore {
       if (!this.sessions.has(session)) this.records.delete(name);
     }
   }
+}
+
+/** The same store with places in line; what a touch says to its waiters takes `travelMs`. */
+export function queueing(sim: Simulation, store: SessionStore, travelMs: number): Backend {
+  const inner = store.backend();
+  const asked = new Map<string, AcquireRequest>();
+  return {
+    ...inner,
+    manifest: { ...inner.manifest, waiting: "queue", fair: true },
+    waiting: {
+      kind: "queue",
+      touchEveryMs: 1_000,
+      enqueue: async (request) => {
+        const { name, holder } = request;
+        asked.set(holder, request);
+        const turn = (signal: AbortSignal): Promise<never> =>
+          new Promise((_, reject) => {
+            signal.addEventListener("abort", () => reject(signal.reason));
+          });
+        return { name, holder, turn, leave: async () => void asked.delete(holder) };
+      },
+      touch: async (tickets, call) => {
+        const answers = await Promise.all(
+          tickets.map(async ({ holder }) => inner.acquire(asked.get(holder)!, call)),
+        );
+        await new Promise<void>((arrive) => sim.runtime.timers.after(travelMs, arrive));
+        return answers.map((answer) => ("grant" in answer ? answer.grant : "waiting"));
+      },
+    },
+  };
 }
 
 /** A store that compares no clocks: records carry a version, contenders watch it. */

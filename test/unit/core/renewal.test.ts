@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { LeaseLostError, UnavailableError, UnverifiedError } from "../../../src/core/errors.js";
+import { LeaseLostError, UnavailableError } from "../../../src/core/errors.js";
+import type { Lease } from "../../../src/core/lease.js";
 import { gate, present, rig } from "./rig.js";
 
 const down = (): never => {
@@ -48,6 +49,18 @@ describe("a holder is told in time", () => {
     await sim.advance(100);
     expect(calls.filter(({ method }) => method === "renew")).toEqual([]);
     expect(await b.inspect("x")).toMatchObject({ token: other.token });
+  });
+
+  it.each<[string, (lease: Lease) => unknown]>([
+    ["assertHeld", (lease) => lease.assertHeld()],
+    ["renew", (lease) => lease.renew()],
+    ["release", async (lease) => (await lease.release(), lease.assertHeld())],
+  ])("by %s, though nothing else has looked at the clock since", async (_, ask) => {
+    const { sim, a, calls } = await rig();
+    const lease = present(await a.tryAcquire("x", { ttl: 500 }));
+    sim.block(900);
+    await expect((async () => ask(lease))()).rejects.toMatchObject({ reason: "deadline" });
+    expect(calls.filter(({ method }) => method === "renew")).toEqual([]);
   });
 
   it("when its renewal arrives after another lease came and went (case 3)", async () => {
@@ -223,16 +236,103 @@ describe("renewal", () => {
     expect(lease.remaining()).toBeLessThanOrEqual(3000 - 900);
   });
 
-  it("never has more than three requests without an answer", async () => {
+  it("counts from its sending, not from its answer (case 11)", async () => {
     const { sim, a, hooks } = await rig();
-    present(await a.tryAcquire("x", { ttl: 30_000, renewEvery: 1000 }));
+    const lease = present(await a.tryAcquire("x", { ttl: 3000, renew: false }));
+    hooks.renew = async (next) => {
+      const answer = await next();
+      await new Promise<void>((go) => sim.runtime.timers.after(900, go));
+      return answer;
+    };
+    await sim.advance(1000);
+    await sim.until(lease.renew());
+    expect(lease.remaining()).toBeLessThanOrEqual(3000 - 900);
+    expect(lease.remaining()).toBeGreaterThan(2000);
+  });
+
+  it("is not sent within the grace, also where the loop was blocked until then", async () => {
+    const { sim, a, b, calls } = await rig();
+    const lease = present(await a.tryAcquire("x", { ttl: 3000, grace: 500 }));
+    sim.block(2600);
+    await sim.settle();
+    expect(lease.signal.aborted).toBe(true);
+    await sim.advance(400);
+    expect(calls.filter(({ method }) => method === "renew")).toEqual([]);
+    expect(await b.tryAcquire("x")).not.toBeNull();
+  });
+
+  it("answered after a later one takes nothing back", async () => {
+    const { sim, a, hooks } = await rig();
+    const lease = present(await a.tryAcquire("x", { ttl: 3000, renew: false }));
+    const [first, late] = [gate(), gate()];
+    hooks.renew = async (next) => {
+      delete hooks.renew;
+      first.open();
+      const answer = await next();
+      await late.promise;
+      return answer;
+    };
+    const overtaken = lease.renew();
+    await first.promise;
+    await sim.advance(1000);
+    await lease.renew();
+    const left = lease.remaining();
+    late.open();
+    await overtaken;
+    expect(lease.remaining()).toBe(left);
+  });
+
+  it("answered within the grace prolongs nothing, and none is sent any more", async () => {
+    const { sim, a, hooks, calls } = await rig();
+    const lease = present(await a.tryAcquire("x", { ttl: 3000, grace: 500, renew: false }));
+    const late = gate();
+    hooks.renew = async (next) => {
+      const answer = await next();
+      await late.promise;
+      return answer;
+    };
+    await sim.advance(1000);
+    const renewing = lease.renew();
+    await sim.advance(1600);
+    expect(lease.signal.aborted).toBe(true);
+    const left = lease.remaining();
+    late.open();
+    await renewing;
+    expect(lease.remaining()).toBe(left);
+    await expect(lease.renew()).rejects.toMatchObject({ reason: "deadline" });
+    expect(calls.filter(({ method }) => method === "renew").length).toBe(1);
+    await sim.advance(400);
+    expect(lease.state).toBe("lost");
+  });
+
+  it("that times out is followed by others in time, each a sixth of the TTL after the last", async () => {
+    const { sim, a, hooks } = await rig({ timeout: 5000 });
+    const lease = present(await a.tryAcquire("x", { ttl: 30_000 }));
+    const grantedMs = sim.runtime.clock.monotonicMs();
+    const sentMs: number[] = [];
+    hooks.renew = (next) => {
+      sentMs.push(sim.runtime.clock.monotonicMs() - grantedMs);
+      return sentMs.length < 4 ? silent() : next();
+    };
+    await sim.advance(40_000);
+    expect(lease.state).toBe("held");
+    for (const [i, ms] of sentMs.slice(1, 4).entries()) {
+      expect(ms - sentMs[i]!).toBeGreaterThan(3700);
+      expect(ms - sentMs[i]!).toBeLessThanOrEqual(5000);
+    }
+  });
+
+  it("never has more than three requests without an answer", async () => {
+    const { sim, a, hooks } = await rig({ timeout: 5000 });
+    present(await a.tryAcquire("x", { ttl: 6000, renewEvery: 500 }));
     let open = 0;
     let most = 0;
-    hooks.renew = async () => {
+    hooks.renew = async (_next, _grants, { signal }) => {
       most = Math.max(most, ++open);
+      signal.addEventListener("abort", () => open--);
       return silent();
     };
-    await sim.advance(29_000);
+    await sim.advance(5800);
     expect(most).toBe(3);
   });
 
@@ -250,6 +350,15 @@ describe("renewal", () => {
     expect(renewals.length).toBeLessThanOrEqual(12);
     expect(leases.filter(({ state }) => state === "lost")).toEqual([leases[500]]);
     await a.close();
+  });
+
+  it("of a short lease is not put off by a long one that was there before", async () => {
+    const { sim, a } = await rig();
+    const long = present(await a.tryAcquire("long", { ttl: "10m" }));
+    await sim.advance(1);
+    const short = present(await a.tryAcquire("short", { ttl: 3000 }));
+    await sim.advance(10_000);
+    expect([long.state, short.state]).toEqual(["held", "held"]);
   });
 
   it("at a TTL of forty days keeps its schedule (case 13)", async () => {
@@ -286,79 +395,5 @@ describe("renewal", () => {
     expect(lease.state).toBe("lost");
     expect(() => lease.assertHeld()).toThrow(expect.objectContaining({ reason: "max-hold" }));
     expect(await b.tryAcquire("x")).not.toBeNull();
-  });
-});
-
-describe("clocks", () => {
-  it.each([3_600_000, -3_600_000])(
-    "a wall clock jump of %i ms loses nothing (case 14)",
-    async (jump) => {
-      const { sim, a, b } = await rig();
-      const lease = present(await a.tryAcquire("x", { ttl: 3000 }));
-      const before = lease.remaining();
-      sim.jumpWall(jump);
-      expect(lease.remaining()).toBe(before);
-      expect(await b.tryAcquire("x")).toBeNull();
-      await sim.advance(10_000);
-      expect(lease.state).toBe("held");
-      expect(await b.tryAcquire("x")).toBeNull();
-    },
-  );
-
-  it("a wall clock ahead of both others is doubt, until a renewal answers", async () => {
-    const { sim, a, hooks } = await rig();
-    const lease = present(await a.tryAcquire("x", { ttl: 30_000 }));
-    hooks.renew = down;
-    sim.pauseVm(60_000);
-    expect(lease.state).toBe("unknown");
-    expect(() => lease.assertHeld()).toThrow(UnverifiedError);
-    await sim.advance(1000);
-    expect(() => lease.assertHeld()).toThrow(UnverifiedError);
-    delete hooks.renew;
-    await sim.advance(6000);
-    expect(lease.state).toBe("held");
-    lease.assertHeld();
-  });
-
-  it("a doubt asks the store at once", async () => {
-    const { sim, a, calls } = await rig();
-    const lease = present(await a.tryAcquire("x", { ttl: 30_000 }));
-    sim.pauseVm(60_000);
-    expect(lease.state).toBe("unknown");
-    await sim.settle();
-    expect(calls.filter(({ method }) => method === "renew").length).toBe(1);
-    expect(lease.state).toBe("held");
-  });
-
-  it("a suspend past the TTL is lost at the first look, without any timer (scenario suspend)", async () => {
-    const { sim, a, calls } = await rig();
-    const lease = present(await a.tryAcquire("x", { ttl: 3000 }));
-    sim.suspend(30_000);
-    expect(lease.state).toBe("lost");
-    await sim.advance(5000);
-    expect(calls.filter(({ method }) => method === "renew")).toEqual([]);
-  });
-
-  it("after a suspend the signal aborts within a second although its timer slept too", async () => {
-    const { sim, a } = await rig();
-    const lease = present(await a.tryAcquire("x", { ttl: 30_000 }));
-    const { signal } = lease;
-    await sim.advance(10);
-    sim.suspend(60_000);
-    await sim.advance(1000);
-    expect(signal.aborted).toBe(true);
-  });
-
-  it("measures how late a renewal left and how long the machine was suspended", async () => {
-    const { sim, a } = await rig();
-    present(await a.tryAcquire("x", { ttl: 30_000 }));
-    await sim.advance(8000);
-    sim.block(5000);
-    await sim.settle();
-    expect(a.stats("x").renewals.lateness.maxMs).toBeGreaterThan(2000);
-    sim.suspend(5000);
-    await sim.advance(10_000);
-    expect(a.stats("x").renewals.suspendMaxMs).toBeGreaterThan(4900);
-    expect(a.stats("x").pauses.eventLoopMaxMs).toBeGreaterThan(0);
   });
 });

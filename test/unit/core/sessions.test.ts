@@ -4,14 +4,14 @@ import type { Timers } from "../../../src/core/clock.js";
 import { GuaranteeError, OutcomeUnknownError, UnavailableError } from "../../../src/core/errors.js";
 import { Tenure } from "../../../src/core/tenure.js";
 import { simulatedRuntime } from "../../../src/testing/simulated-runtime.js";
-import { SessionStore } from "./models.js";
+import { queueing, SessionStore } from "./models.js";
 import { hooked, present } from "./rig.js";
 
 async function two() {
   const sim = simulatedRuntime({ seed: 7 });
   const store = new SessionStore(sim);
   const { backend, hooks, calls } = hooked(store.backend());
-  const keepAlives = { count: 0, fail: false, closeFails: false, isLost: false };
+  const keepAlives = { count: 0, fail: false, closeFails: false, isLost: false, backMs: 0 };
   const inner = backend.sessions!;
   const counted = {
     ...backend,
@@ -26,7 +26,10 @@ async function two() {
         keepAlives.count++;
         if (keepAlives.fail) throw new UnavailableError("down");
         if (keepAlives.isLost) throw new OutcomeUnknownError("the answer is lost");
-        return inner.keepAlive(...args);
+        const answer = await inner.keepAlive(...args);
+        const { backMs } = keepAlives;
+        if (backMs > 0) await new Promise<void>((go) => sim.runtime.timers.after(backMs, go));
+        return answer;
       },
       close: async (...args: Parameters<typeof inner.close>) => {
         if (keepAlives.closeFails) throw new UnavailableError("down");
@@ -61,6 +64,29 @@ describe("on a store with sessions", () => {
     await sim.advance(6200);
     expect(first.state).toBe("lost");
     expect(late.state).toBe("lost");
+  });
+
+  it("a renewal counts from the sending of its keepalive, however late the answer", async () => {
+    const { sim, a, keepAlives } = await two();
+    const lease = present(await a.tryAcquire("x", { ttl: 9000 }));
+    keepAlives.backMs = 1000;
+    await sim.advance(1000);
+    await sim.until(lease.renew());
+    expect(lease.remaining()).toBeLessThanOrEqual(9000 - 1000);
+  });
+
+  it("so does that of an offer, which may have come long after the keepalive", async () => {
+    const sim = simulatedRuntime({ seed: 7 });
+    const store = new SessionStore(sim);
+    const a = await Tenure.open(queueing(sim, store, 2000), sim.runtime);
+    const b = await Tenure.open(store.backend(), sim.runtime);
+    const blocking = present(await b.tryAcquire("x", { ttl: 9000 }));
+    const waiting = a.acquire("x", { ttl: 9000 });
+    await sim.advance(500);
+    await blocking.release();
+    const lease = await sim.until(waiting);
+    expect(lease.remaining()).toBeLessThanOrEqual(9000 - 2000);
+    expect(lease.remaining()).toBeGreaterThan(6000);
   });
 
   it("asks for the session after an attempt that failed: it may have ended unseen", async () => {
