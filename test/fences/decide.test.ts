@@ -164,6 +164,8 @@ describe("rebase", () => {
       expect(decide(record, { ...mark, op: "write", resource: "r", n: 4 }).accepted).toBe(false);
       expect(record.past).toHaveLength(new Set(path).size);
     }
+    // The same lease again: its arming before the move must not be one of those after it.
+    expect(move(move(mark, other), here, 34n)).toMatchObject({ token: 34n, holder: "a", arm: 3 });
     const newer = move(move(mark, other), here, 35n);
     expect(newer).toMatchObject({ token: 35n, holder: "z", arm: 0 });
   });

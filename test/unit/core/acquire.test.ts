@@ -5,7 +5,9 @@ import {
   OutcomeUnknownError,
   UnavailableError,
 } from "../../../src/core/errors.js";
-import { gate, present, rig } from "./rig.js";
+import { memoryBackend } from "../../../src/backends/memory/index.js";
+import { Tenure } from "../../../src/core/tenure.js";
+import { present, rig } from "./rig.js";
 
 const down = (): never => {
   throw new UnavailableError("the store is down");
@@ -62,6 +64,17 @@ describe("waiting", () => {
     expect(await b.inspect("x")).toBeNull();
   });
 
+  it("that was granted leaves no timer for the rest of its time", async () => {
+    const { sim, a, b } = await rig();
+    const holding = present(await b.tryAcquire("x"));
+    const waiting = a.acquire("x", { wait: "1h" });
+    await sim.advance(50);
+    await holding.release();
+    await (await sim.until(waiting)).release();
+    await sim.settle();
+    expect(sim.pendingTimers()).toBe(0);
+  });
+
   it("does no I/O when its signal was aborted before the call (case 18)", async () => {
     const { a, calls } = await rig();
     const reason = new Error("enough");
@@ -112,6 +125,40 @@ describe("waiting", () => {
     expect(await sim.until(waiting, 10)).toBe(reason);
     await sim.advance(300);
     expect(await b.inspect("x")).toBeNull();
+  });
+
+  it("leaves no place in the queue when it came to be after the waiter gave up", async () => {
+    const { sim, store, b } = await rig();
+    const inner = memoryBackend({ runtime: sim.runtime, store });
+    const { waiting } = inner;
+    if (waiting.kind !== "queue") throw new Error("no queue");
+    const enqueue: typeof waiting.enqueue = async (...args) => {
+      await new Promise<void>((go) => sim.runtime.timers.after(500, go));
+      return waiting.enqueue(...args);
+    };
+    const a = await Tenure.open({ ...inner, waiting: { ...waiting, enqueue } }, sim.runtime);
+    present(await b.tryAcquire("x"));
+    const refused = a.acquire("x", { wait: 100 }).catch((e: unknown) => e);
+    expect(await sim.until(refused, 110)).toBeInstanceOf(NotAcquiredError);
+    await sim.advance(500);
+    expect(store.inspect("x")).toMatchObject({ waiters: 0 });
+  });
+
+  it("goes on under a new holder id when its offer was gone before it was confirmed", async () => {
+    const { sim, a, b, hooks } = await rig();
+    const holding = present(await b.tryAcquire("x"));
+    const holders: string[] = [];
+    hooks.renew = (_next, [grant]) => {
+      delete hooks.renew;
+      holders.push(grant!.holder);
+      return [{ lost: "absent" }];
+    };
+    const waiting = a.acquire("x");
+    await sim.advance(50);
+    await holding.release();
+    const lease = await sim.until(waiting);
+    expect(holders).toHaveLength(1);
+    expect(lease.holder).not.toBe(holders[0]);
   });
 
   it("does not confirm again an offer that it gave up because the answer came too late", async () => {
@@ -232,103 +279,6 @@ describe("many waiters on one signal", () => {
     expect(listeners).toBe(1);
     await sim.settle();
     expect(store.inspect("x")).toMatchObject({ waiters: 0 });
-  });
-});
-
-describe("lost replies", () => {
-  it("of an acquire leave nothing that outlives the clean-up (case 20)", async () => {
-    const { sim, a, b, hooks } = await rig({ timeout: 1000 });
-    hooks.acquire = async (next) => {
-      await next();
-      return silent();
-    };
-    const failing = a.tryAcquire("x").catch((e: unknown) => e);
-    await sim.advance(500);
-    expect(await b.tryAcquire("x")).toBeNull();
-    await sim.advance(600);
-    expect(await failing).toBeInstanceOf(OutcomeUnknownError);
-    await sim.settle();
-    expect(await b.inspect("x")).toBeNull();
-  });
-
-  it("are asked about again before the next acquire, so that nobody waits behind itself", async () => {
-    const { sim, a, hooks } = await rig({ timeout: 1000 });
-    hooks.acquire = async (next) => {
-      await next();
-      throw new OutcomeUnknownError("cut");
-    };
-    hooks.release = down;
-    await expect(a.tryAcquire("x")).rejects.toBeInstanceOf(OutcomeUnknownError);
-    await sim.settle();
-    delete hooks.acquire;
-    delete hooks.release;
-    expect(await a.tryAcquire("x")).not.toBeNull();
-  });
-
-  it("are retried under the same holder and win with the same token (case 20)", async () => {
-    const { sim, a, hooks, store } = await rig({ timeout: 1000 });
-    let lost = 0;
-    hooks.acquire = async (next) => {
-      const answer = await next();
-      if (lost++ < 2) throw new OutcomeUnknownError("cut");
-      return answer;
-    };
-    const waiting = a.acquire("x");
-    await sim.settle();
-    const orphan = present(store.inspect("x"));
-    const lease = await sim.until(waiting);
-    expect(lease).toMatchObject({ token: orphan.token, holder: orphan.holder });
-  });
-
-  it("are chased for one TTL at most", async () => {
-    const { sim, a, hooks, calls } = await rig({ timeout: 1000 });
-    hooks.acquire = () => Promise.reject(new OutcomeUnknownError("cut"));
-    hooks.release = down;
-    await expect(a.tryAcquire("x", { ttl: 10_000 })).rejects.toBeInstanceOf(OutcomeUnknownError);
-    await sim.advance(14_000);
-    expect(calls.filter(({ method }) => method === "release").length).toBeGreaterThan(4);
-    calls.length = 0;
-    await sim.advance(60_000);
-    expect(calls).toEqual([]);
-    expect(sim.pendingTimers()).toBe(0);
-  });
-
-  it("of a release leave the handle able to try again (case 27)", async () => {
-    const { a, b, hooks } = await rig();
-    const lease = present(await a.tryAcquire("x"));
-    hooks.release = down;
-    await expect(lease.release()).rejects.toBeInstanceOf(UnavailableError);
-    delete hooks.release;
-    expect(await lease.release()).toBe("released");
-    expect(await b.inspect("x")).toBeNull();
-  });
-
-  it("a grant that comes after its own deadline is no grant and is given back (dead-on-arrival)", async () => {
-    const { sim, a, b, hooks } = await rig();
-    hooks.acquire = async (next) => {
-      const answer = await next();
-      sim.block(1000);
-      return answer;
-    };
-    const failing = a.tryAcquire("x", { ttl: 800 });
-    await expect(failing).rejects.toBeInstanceOf(UnavailableError);
-    await sim.settle();
-    expect(await b.inspect("x")).toBeNull();
-  });
-
-  it("an acquire that reaches the store after a long pause is valid by the store's time only (case 16)", async () => {
-    const { sim, a, b, hooks } = await rig({ timeout: 60_000 });
-    const pause = gate();
-    hooks.acquire = async (next) => {
-      await pause.promise;
-      return next();
-    };
-    const waiting = a.tryAcquire("x", { ttl: 1000 }).catch((e: unknown) => e);
-    await sim.advance(3000);
-    pause.open();
-    expect(await waiting).toBeInstanceOf(UnavailableError);
-    await sim.settle();
-    expect(await b.tryAcquire("x")).not.toBeNull();
   });
 });
 

@@ -6,6 +6,9 @@ import {
   UnavailableError,
 } from "../../../src/core/errors.js";
 import type { TokenBearer } from "../../../src/core/token.js";
+import { memoryBackend } from "../../../src/backends/memory/index.js";
+import { Tenure } from "../../../src/core/tenure.js";
+import { simulatedRuntime } from "../../../src/testing/simulated-runtime.js";
 import { gate, present, rig } from "./rig.js";
 
 const down = (): never => {
@@ -169,6 +172,26 @@ describe("acquireAll", () => {
     expect(await b.inspect("c")).toBeNull();
   });
 
+  it("gives up when the time for all together has passed", async () => {
+    const { sim, a, b } = await rig();
+    const first = present(await b.tryAcquire("a"));
+    present(await b.tryAcquire("b"));
+    const all = a.acquireAll(["a", "b"], { wait: 1000 }).catch((e: unknown) => e);
+    await sim.advance(800);
+    await first.release();
+    expect(await sim.until(all, 250)).toMatchObject({ code: "TENURE_NOT_ACQUIRED", lock: "b" });
+  });
+
+  it("holds nothing when the first was lost while the last was waited for", async () => {
+    const { sim, a, b } = await rig();
+    const blocking = present(await b.tryAcquire("b"));
+    const all = a.acquireAll(["a", "b"], { ttl: 1000, renew: false }).catch((e: unknown) => e);
+    await sim.advance(2000);
+    await blocking.release();
+    expect(await sim.until(all)).toMatchObject({ lock: "a", reason: "deadline" });
+    expect(await b.inspect("b")).toBeNull();
+  });
+
   it("in opposite orders by two callers does not block", async () => {
     const { sim, a, b } = await rig();
     const rounds = async (tenure: typeof a, names: string[]): Promise<void> => {
@@ -221,6 +244,31 @@ describe("close", () => {
     await sim.settle();
     expect(await b.inspect("x")).toBeNull();
     expect(sim.pendingTimers()).toBe(0);
+  });
+
+  it("lets whoever waited leave the queue before it closes the backend", async () => {
+    const sim = simulatedRuntime({ seed: 1 });
+    const inner = memoryBackend({ runtime: sim.runtime });
+    const { waiting } = inner;
+    if (waiting.kind !== "queue") throw new Error("no queue");
+    const steps: string[] = [];
+    const enqueue: typeof waiting.enqueue = async (...args) => ({
+      ...(await waiting.enqueue(...args)),
+      turn: () => new Promise<never>(() => undefined),
+      leave: async () => {
+        await new Promise<void>((go) => sim.runtime.timers.after(50, go));
+        steps.push("left");
+      },
+    });
+    const close = async (): Promise<void> => void steps.push("closed");
+    const backend = { ...inner, waiting: { ...waiting, enqueue }, close };
+    const a = await Tenure.open(backend, sim.runtime);
+    present(await a.tryAcquire("x"));
+    const refused = a.acquire("x").catch((e: unknown) => e);
+    await sim.advance(50);
+    await sim.until(a.close());
+    expect(await refused).toBeInstanceOf(UnavailableError);
+    expect(steps).toEqual(["left", "closed"]);
   });
 
   it("gives back what is being adopted", async () => {
