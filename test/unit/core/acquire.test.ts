@@ -236,6 +236,14 @@ describe("waiting", () => {
     await expect(told).rejects.toBeInstanceOf(NotAcquiredError);
   });
 
+  it("gives up at once when asking again cannot help", async () => {
+    const { sim, a, hooks, calls } = await rig();
+    const error = new UnavailableError("wrong password", { retryable: false });
+    hooks.acquire = () => Promise.reject(error);
+    expect(await sim.until(a.acquire("x").catch((e: unknown) => e), 10)).toBe(error);
+    expect(calls.length).toBe(1);
+  });
+
   it("goes on after one call that was never answered, whatever time that took", async () => {
     const { sim, a, b, hooks } = await rig({ timeout: 2000 });
     const held = await b.acquire("x");

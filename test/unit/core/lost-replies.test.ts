@@ -1,6 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { OutcomeUnknownError, UnavailableError } from "../../../src/core/errors.js";
-import type { Tenure } from "../../../src/core/tenure.js";
+import { memoryBackend } from "../../../src/backends/memory/index.js";
+import {
+  NotAcquiredError,
+  OutcomeUnknownError,
+  UnavailableError,
+} from "../../../src/core/errors.js";
+import { Tenure } from "../../../src/core/tenure.js";
 import { gate, present, rig } from "./rig.js";
 
 const down = (): never => {
@@ -39,6 +44,21 @@ describe("lost replies", () => {
     delete hooks.acquire;
     delete hooks.release;
     expect(await sim.until(next(a))).toMatchObject({ state: "held" });
+  });
+
+  it("are asked about until the store is certain", async () => {
+    const { sim, a, b, hooks } = await rig();
+    hooks.acquire = async (next) => {
+      await next();
+      throw new OutcomeUnknownError("cut");
+    };
+    hooks.release = () => ["unknown"];
+    await expect(a.tryAcquire("x")).rejects.toBeInstanceOf(OutcomeUnknownError);
+    await sim.settle();
+    delete hooks.release;
+    expect(await b.inspect("x")).not.toBeNull();
+    await sim.advance(100);
+    expect(await b.inspect("x")).toBeNull();
   });
 
   it("that come when nobody waits any more leave nothing, either", async () => {
@@ -148,5 +168,37 @@ describe("lost replies", () => {
     expect(await waiting).toBeInstanceOf(UnavailableError);
     await sim.settle();
     expect(await b.tryAcquire("x")).not.toBeNull();
+  });
+
+  it.each<[string, boolean, number, boolean]>([
+    ["of its place, when it comes late", true, 500, false],
+    ["of its place, each time", true, 0, false],
+    ["of leaving it", false, 0, true],
+  ])("leave no waiter in the queue: %s", async (_, isPlaceLost, travelMs, isLeavingLost) => {
+    const { sim, store, b } = await rig();
+    const inner = memoryBackend({ runtime: sim.runtime, store });
+    const { waiting } = inner;
+    if (waiting.kind !== "queue") throw new Error("no queue");
+    const cut = (): never => {
+      throw new OutcomeUnknownError("cut");
+    };
+    const enqueue: typeof waiting.enqueue = async (...args) => {
+      await new Promise<void>((go) => sim.runtime.timers.after(travelMs, go));
+      const ticket = await waiting.enqueue(...args);
+      if (isPlaceLost) cut();
+      return {
+        ...{ name: ticket.name, holder: ticket.holder },
+        turn: (signal) => ticket.turn(signal),
+        leave: async (call) => (isLeavingLost ? cut() : ticket.leave(call)),
+      };
+    };
+    const a = await Tenure.open({ ...inner, waiting: { ...waiting, enqueue } }, sim.runtime);
+    present(await b.tryAcquire("x"));
+    const refused = a.acquire("x", { wait: 300 }).catch((e: unknown) => e);
+    await sim.advance(250);
+    expect(store.inspect("x")).toMatchObject({ waiters: travelMs === 0 ? 1 : 0 });
+    await sim.advance(350);
+    expect(await refused).toBeInstanceOf(NotAcquiredError);
+    expect(store.inspect("x")).toMatchObject({ waiters: 0 });
   });
 });

@@ -158,7 +158,12 @@ export class SessionStore {
 }
 
 /** The same store with places in line; what a touch says to its waiters takes `travelMs`. */
-export function queueing(sim: Simulation, store: SessionStore, travelMs: number): Backend {
+export function queueing(
+  sim: Simulation,
+  store: SessionStore,
+  travelMs: number,
+  touchEveryMs = 1_000,
+): Backend {
   const inner = store.backend();
   const asked = new Map<string, AcquireRequest>();
   return {
@@ -166,7 +171,7 @@ export function queueing(sim: Simulation, store: SessionStore, travelMs: number)
     manifest: { ...inner.manifest, waiting: "queue", fair: true },
     waiting: {
       kind: "queue",
-      touchEveryMs: 1_000,
+      touchEveryMs,
       enqueue: async (request) => {
         const { name, holder } = request;
         asked.set(holder, request);

@@ -12,6 +12,10 @@ async function two() {
   const store = new SessionStore(sim);
   const { backend, hooks, calls } = hooked(store.backend());
   const keepAlives = { count: 0, fail: false, closeFails: false, isLost: false, backMs: 0 };
+  const travel = async (): Promise<void> => {
+    const { backMs } = keepAlives;
+    if (backMs > 0) await new Promise<void>((go) => sim.runtime.timers.after(backMs, go));
+  };
   const inner = backend.sessions!;
   const counted = {
     ...backend,
@@ -19,6 +23,7 @@ async function two() {
       ...inner,
       open: async (...args: Parameters<typeof inner.open>) => {
         const opened = await inner.open(...args);
+        await travel();
         if (keepAlives.isLost) throw new OutcomeUnknownError("the answer is lost");
         return opened;
       },
@@ -27,8 +32,7 @@ async function two() {
         if (keepAlives.fail) throw new UnavailableError("down");
         if (keepAlives.isLost) throw new OutcomeUnknownError("the answer is lost");
         const answer = await inner.keepAlive(...args);
-        const { backMs } = keepAlives;
-        if (backMs > 0) await new Promise<void>((go) => sim.runtime.timers.after(backMs, go));
+        await travel();
         return answer;
       },
       close: async (...args: Parameters<typeof inner.close>) => {
@@ -73,6 +77,48 @@ describe("on a store with sessions", () => {
     await sim.advance(1000);
     await sim.until(lease.renew());
     expect(lease.remaining()).toBeLessThanOrEqual(9000 - 1000);
+  });
+
+  it("a grant counts from the sending of what opened its session, or kept it alive", async () => {
+    const { sim, a, keepAlives } = await two();
+    keepAlives.backMs = 1000;
+    const first = present(await sim.until(a.tryAcquire("x", { ttl: 9000, renew: false })));
+    expect(first.remaining()).toBeLessThanOrEqual(9000 - 1000);
+    await sim.advance(3000);
+    const second = present(await sim.until(a.tryAcquire("y", { ttl: 9000, renew: false })));
+    expect(second.remaining()).toBeLessThanOrEqual(9000 - 1000);
+    expect(second.remaining()).toBeGreaterThan(7000);
+  });
+
+  it.each([1000, 60_000])("a waiter's session is kept alive, at a touch each %i ms", async (ms) => {
+    const sim = simulatedRuntime({ seed: 7 });
+    const store = new SessionStore(sim);
+    const backend = queueing(sim, store, 0, ms);
+    const a = await Tenure.open(backend, sim.runtime);
+    const b = await Tenure.open(store.backend(), sim.runtime);
+    const blocking = present(await b.tryAcquire("x", { ttl: 9000 }));
+    const waiting = a.acquire("x", { ttl: 9000 });
+    await sim.advance(10);
+    const [, own] = [...store.sessions.keys()];
+    await sim.advance(60_000);
+    expect(store.sessions.has(own!)).toBe(true);
+    await blocking.release();
+    expect((await sim.until(waiting, 4000)).state).toBe("held");
+  });
+
+  it("a waiter whose session has ended queues anew", async () => {
+    const sim = simulatedRuntime({ seed: 7 });
+    const store = new SessionStore(sim);
+    const a = await Tenure.open(queueing(sim, store, 0), sim.runtime);
+    const b = await Tenure.open(store.backend(), sim.runtime);
+    const blocking = present(await b.tryAcquire("x", { ttl: 9000 }));
+    const waiting = a.acquire("x", { ttl: 9000 });
+    await sim.advance(10);
+    const [, own] = [...store.sessions.keys()];
+    store.sessions.delete(own!);
+    await sim.advance(3000);
+    await blocking.release();
+    expect((await sim.until(waiting, 4000)).state).toBe("held");
   });
 
   it("so does that of an offer, which may have come long after the keepalive", async () => {
@@ -280,12 +326,23 @@ describe("on a store with sessions", () => {
     expect(store.sessions.size).toBe(1);
   });
 
-  it("a lease lost by its deadline is taken back although its session lives on", async () => {
+  it("a lease that was held too long is taken back although its session lives on", async () => {
     const { sim, store, a } = await two();
     present(await a.tryAcquire("keeper", { ttl: 9000 }));
     const lease = present(await a.tryAcquire("x", { ttl: 9000, maxHold: 4000 }));
     await sim.advance(4100);
     expect(lease.state).toBe("lost");
+    expect(store.records.has("x")).toBe(false);
+    expect(store.records.has("keeper")).toBe(true);
+  });
+
+  it("a lease that was not renewed before its deadline is taken back, too", async () => {
+    const { sim, store, a } = await two();
+    present(await a.tryAcquire("keeper", { ttl: 9000 }));
+    const lease = present(await a.tryAcquire("x", { ttl: 9000, renew: false }));
+    await sim.advance(9100);
+    expect(lease.state).toBe("lost");
+    await sim.settle();
     expect(store.records.has("x")).toBe(false);
     expect(store.records.has("keeper")).toBe(true);
   });

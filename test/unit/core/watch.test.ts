@@ -38,6 +38,19 @@ describe("watch", () => {
     expect(tokens).toEqual([null, first.token, null, second.token]);
   });
 
+  it("tells one holder from the next where the store hands out no tokens", async () => {
+    const { sim, a, hooks } = await rig();
+    let holder: string | undefined;
+    hooks.inspect = async () => (holder === undefined ? null : { holder, why: "held" });
+    const { tokens } = told(a, "x");
+    for (const next of ["one", "two", undefined]) {
+      await sim.advance(1_000);
+      holder = next;
+    }
+    await sim.advance(1_000);
+    expect(tokens).toEqual([null, undefined, undefined, null]);
+  });
+
   it("ends when its signal aborts, and leaves no timer", async () => {
     const { sim, a } = await rig();
     const stop = new AbortController();
