@@ -149,4 +149,19 @@ describe("memory", () => {
       held = offer;
     }
   });
+
+  it("gives up an offer when its waiter leaves, and no lease; an offer proves nothing", () => {
+    const { runtime } = simulatedRuntime({ seed: 1 });
+    const store = new MemoryStore({ runtime });
+    store.enqueue({ name: "x", holder: "one", ttlMs: 1000 });
+    const token = store.inspect("x")!.token!;
+    expect(store.holds("x", "one", token)).toBe(false);
+    store.acquire({ name: "x", holder: "one", ttlMs: 1000 });
+    expect(store.holds("x", "one", token)).toBe(true);
+    store.leave("x", "one");
+    expect(store.holds("x", "one", token)).toBe(true);
+    store.enqueue({ name: "y", holder: "two", ttlMs: 1000 });
+    store.leave("y", "two");
+    expect(store.inspect("y")).toBeNull();
+  });
 });

@@ -62,17 +62,17 @@ describe("what the store leaves open", () => {
   });
 });
 
-it("a release names holder and token: the store compares both", async () => {
+it("a release names holder and token, here and after a hand-over: the store compares both", async () => {
   const { a, hooks } = await rig();
-  const { name, holder, token, release } = await a.tryAcquire("x").then((lease) => {
-    const held = present(lease);
-    return { ...{ name: held.name, holder: held.holder, token: held.token }, release: held };
-  });
+  const lease = present(await a.tryAcquire("x"));
+  const other = a.detach(present(await a.tryAcquire("y")));
   const asked: unknown[] = [];
   hooks.release = (next, requests) => {
     asked.push(...requests);
     return next();
   };
-  await release.release();
-  expect(asked).toEqual([{ name, holder, token }]);
+  await lease.release();
+  await a.giveBack(other);
+  const { name, holder, token } = lease;
+  expect(asked).toEqual([{ name, holder, token }, other]);
 });
