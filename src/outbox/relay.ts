@@ -139,7 +139,8 @@ class Relay {
         readWaiting(terms.batch, publishing.busyKeys),
       );
       publishing.begin(messages);
-      await this.#sweep();
+      // What cannot be forgotten only takes up room: no message is to wait for it.
+      await this.#sweep().catch((error: unknown) => this.#parts.mishaps.tell(error));
     } catch (error) {
       // What is published and not recorded is kept, as long as the claim is.
       if (error instanceof SupersededError) throw error;

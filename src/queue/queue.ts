@@ -7,6 +7,7 @@
  */
 import { now } from "../core/deadline.js";
 import { ArgumentTypeError } from "../core/errors.js";
+import { reasonOf } from "../core/mishaps.js";
 import type { Runtime } from "../core/runtime.js";
 import { checkName } from "../core/names.js";
 import { checkKnown } from "../core/options.js";
@@ -28,7 +29,7 @@ import {
   type WorkOptions,
 } from "./options.js";
 import { deadJobs, queueStats, sweepJobs, type DeadJob, type QueueStats } from "./overview.js";
-import { workOff, type Taken } from "./worker.js";
+import { workOff, type Taken, type Tell } from "./worker.js";
 
 const SWEEP_EVERY_MS = 60_000;
 
@@ -81,7 +82,7 @@ export class Queue<K extends QueueDialect> {
    */
   async take(options: TakeOptions = {}): Promise<Job<K> | null> {
     const terms = takeTerms(options, this.#me());
-    return (await this.#take(terms)).job;
+    return (await this.#take(terms, (error) => this.#warn(error))).job;
   }
 
   /**
@@ -98,7 +99,7 @@ export class Queue<K extends QueueDialect> {
     const terms = workTerms(options, this.#me());
     const work = workOff({
       runtime: this.#runtime,
-      take: () => this.#take(terms),
+      take: (tell) => this.#take(terms, tell),
       handler,
       terms,
       about: { name: this.#terms.name, backend: this.#store.dialect },
@@ -135,9 +136,9 @@ export class Queue<K extends QueueDialect> {
     await this.#store.close();
   }
 
-  async #take({ worker, leaseMs }: TakeTerms): Promise<Taken<K>> {
+  async #take({ worker, leaseMs }: TakeTerms, tell: Tell): Promise<Taken<K>> {
     const { name: queue, maxTries } = this.#terms;
-    await this.#sweep();
+    await this.#sweep().catch(tell);
     for (;;) {
       const holder = this.#runtime.random.id();
       const sentAt = now(this.#runtime.clock);
@@ -150,6 +151,7 @@ export class Queue<K extends QueueDialect> {
     }
   }
 
+  /** What cannot be forgotten only takes up room: no job is to wait for it. */
   async #sweep(): Promise<void> {
     const { name, keepDoneMs } = this.#terms;
     const atMs = this.#runtime.clock.monotonicMs();
@@ -158,6 +160,11 @@ export class Queue<K extends QueueDialect> {
     const sweep = () => sweepJobs(name, keepDoneMs);
     const hasMore = await this.#store.run("forget jobs that are done", sweep);
     if (hasMore) this.#sweptAtMs = -Infinity;
+  }
+
+  #warn(error: unknown): void {
+    const about = { name: this.#terms.name, backend: this.#store.dialect };
+    this.#runtime.events.publish({ type: "warning", ...about, message: reasonOf(error) });
   }
 
   #me(): string {

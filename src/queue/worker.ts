@@ -14,10 +14,13 @@ export interface Taken<K extends QueueDialect> {
   readonly inMs: number | null;
 }
 
+/** Told of what went wrong beside a take, which goes on. */
+export type Tell = (error: unknown) => void;
+
 /** What the work is made of. */
 export interface WorkParts<K extends QueueDialect> {
   readonly runtime: Runtime;
-  readonly take: () => Promise<Taken<K>>;
+  readonly take: (tell: Tell) => Promise<Taken<K>>;
   readonly handler: (job: Job<K>) => unknown;
   readonly terms: WorkTerms;
   /** Of the queue, for events. */
@@ -93,7 +96,7 @@ async function takeNext<K extends QueueDialect>(
   mishaps: Mishaps<FailedJob>,
 ): Promise<Taken<K>> {
   try {
-    return await take();
+    return await take((error) => mishaps.tell(error));
   } catch (error) {
     const isHopeless = error instanceof UnavailableError && !error.retryable;
     if (!isNoAnswer(error) || isHopeless) throw error;
