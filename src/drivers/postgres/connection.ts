@@ -207,6 +207,20 @@ export function brokenOff(
   );
 }
 
+/** What is told where the connection broke before COMMIT was sent, and nobody has said so yet. */
+export function brokenBeforeCommit(
+  transaction: PostgresTransaction,
+  error: unknown,
+): OutcomeUnknownError | UnavailableError {
+  const why = error instanceof Error ? error.message : String(error);
+  const undone = (): UnavailableError =>
+    new UnavailableError(`the transaction was broken off before COMMIT: ${why}`, {
+      backend: "postgres",
+      cause: error,
+    });
+  return brokenOff(transaction, error) ?? undone();
+}
+
 /** What is told where the work threw, which says that nothing of it is left. */
 export function endedInside({ message }: TenureError, cause: unknown): OutcomeUnknownError {
   return new OutcomeUnknownError(message, { backend: "postgres", cause });

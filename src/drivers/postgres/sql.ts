@@ -3,6 +3,7 @@ import { whenAborted } from "../../core/aborting.js";
 import { OutcomeUnknownError, TenureError, UnavailableError } from "../../core/errors.js";
 import type { PostgresSql } from "./client.js";
 import {
+  brokenBeforeCommit,
   brokenOff,
   endedInside,
   OwnConnection,
@@ -144,7 +145,9 @@ export function beginSql<R>(
 ): Promise<R> {
   return new Promise<R>((resolve, reject) => {
     let isOver = false;
+    /** Until COMMIT is next. */
     let underWay: PostgresTransaction | undefined;
+    let thrown: { readonly error: unknown } | undefined;
     const end = (settle: () => void): void => {
       isOver = true;
       patience?.removeEventListener("abort", giveUp);
@@ -166,18 +169,23 @@ export function beginSql<R>(
         if (guard !== undefined) silently(tx.unsafe(guard.first));
         const result = await unlessOver(await work(transaction));
         if (guard === undefined) return result;
-        [underWay, isChecked] = [undefined, true];
+        isChecked = true;
         await unlessOver(await mustGoOn(tx, guard));
+        underWay = undefined;
         if (guard.end === "COMMIT") return result;
         throw new Read(result);
       } catch (error) {
         if (isOver) await never();
-        underWay = undefined;
         if (guard === undefined) throw error;
-        const hasBroken = isChecked && isConnections(error);
-        if (isChecked) throw (hasBroken ? brokenOff(transaction, error) : undefined) ?? error;
+        if (isChecked) {
+          underWay = undefined;
+          throw isConnections(error) ? brokenBeforeCommit(transaction, error) : error;
+        }
+        thrown = { error };
         const told = await unlessOver(await endOf(tx, guard, transaction));
-        throw told === undefined ? error : endedInside(told, error);
+        thrown = { error: told === undefined ? error : endedInside(told, error) };
+        underWay = undefined;
+        throw thrown.error;
       }
     });
     begun.then(
@@ -185,11 +193,23 @@ export function beginSql<R>(
       (error: unknown) =>
         end(() => {
           if (error instanceof Read) resolve(error.result as R);
-          // The connection broke: the work has not ended yet.
-          else reject((underWay && brokenOff(underWay, error)) ?? error);
+          else if (underWay !== undefined) reject(brokenIn(underWay, error, thrown));
+          // ROLLBACK was not answered: it goes without saying.
+          else reject(thrown !== undefined && isConnections(error) ? thrown.error : error);
         }),
     );
   });
+}
+
+/** What is told where the connection broke before COMMIT, and maybe before what the work threw. */
+function brokenIn(
+  transaction: PostgresTransaction,
+  error: unknown,
+  thrown: { readonly error: unknown } | undefined,
+): unknown {
+  if (thrown === undefined) return brokenBeforeCommit(transaction, error);
+  const told = brokenOff(transaction, error);
+  return told === undefined ? thrown.error : endedInside(told, thrown.error);
 }
 
 /** What only read is rolled back by throwing. */
