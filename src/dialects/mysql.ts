@@ -77,10 +77,10 @@ export interface TransactionTerms {
 export function transactionTexts(terms: TransactionTerms): TransactionTexts {
   const { waitS, statementS, isolation, isReadOnly, set = "", reset = "" } = terms;
   const more = (text: string): string => (text === "" ? "" : `, ${text}`);
+  // For the session: of several statements that each commit, all are to have it.
   const readOnly = (name: string): string =>
-    isReadOnly ? `, @tenure_read_only = @@SESSION.${name}, SESSION ${name} = 1` : "";
-  const writable = (name: string): string =>
-    isReadOnly ? `, SESSION ${name} = @tenure_read_only` : "";
+    `, @tenure_read_only = @@SESSION.${name}, SESSION ${name} = ${isReadOnly ? 1 : 0}`;
+  const asBefore = (name: string): string => `, SESSION ${name} = @tenure_read_only`;
   return {
     before: [
       `SET @tenure_wait = @@SESSION.wait_timeout,
@@ -96,8 +96,8 @@ export function transactionTexts(terms: TransactionTerms): TransactionTexts {
     after: [
       `SET SESSION wait_timeout = @tenure_wait, SESSION innodb_lock_wait_timeout = @tenure_lock,
         SESSION autocommit = @tenure_autocommit${more(reset)}
-        ${MARIADB(`, SESSION max_statement_time = @tenure_statement${writable("tx_read_only")}`)}
-        ${MYSQL(writable("transaction_read_only"))}`,
+        ${MARIADB(`, SESSION max_statement_time = @tenure_statement${asBefore("tx_read_only")}`)}
+        ${MYSQL(asBefore("transaction_read_only"))}`,
     ],
   };
 }
@@ -105,4 +105,4 @@ export function transactionTexts(terms: TransactionTerms): TransactionTexts {
 /** A comment to MySQL. */
 const MARIADB = (text: string): string => `/*M! ${text} */`;
 /** A comment to MariaDB. */
-const MYSQL = (text: string): string => (text === "" ? "" : `/*!80000 ${text} */`);
+const MYSQL = (text: string): string => `/*!80000 ${text} */`;

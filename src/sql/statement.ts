@@ -161,6 +161,8 @@ function writeValue(to: SqlWriter, value: SqlValue): void {
     case "postgres":
       return to.bind(String(whole), "CAST(", isText ? " AS text)" : " AS bigint)");
     case "mysql":
+      // With EMPTY_STRING_IS_NULL an empty text that is bound or quoted is NULL; this one is not.
+      if (value === "") return to.add("X''");
       if (isText) return to.bind(hexOf(value), "UNHEX(", ")");
       return to.bind(String(whole), "CAST(", " AS SIGNED)");
   }
