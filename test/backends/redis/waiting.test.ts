@@ -123,6 +123,31 @@ describeOn(redisProgram, "waiting on the redis backend", () => {
     expect(ranMs()).toBeLessThan(2_500);
   });
 
+  it("strikes waiters that were silent for long, though one listens still (case 23)", withChild, async () => {
+    const redis = await server(startRedis());
+    const [a, b] = [await tenure(redis.port), await tenure(redis.port)];
+    const held = await a.acquire("silent");
+    const listening = await waitingChild(redis.url, "silent", a);
+    const dead = await waitingChild(redis.url, "silent", a);
+    listening.kill("SIGSTOP");
+    await killed(dead);
+    const [, line, waiters] = new Keys("tenure:").ofQueue("silent");
+    // As they stand a minute later.
+    const longAgo = (Date.now() - 60_000) * 1_000;
+    const known = (await redis.command("HKEYS", waiters)) as string[];
+    const processes = known.filter((field) => field.startsWith("@"));
+    expect(processes).toHaveLength(2);
+    for (const process of processes) await redis.command("HSET", waiters, process, longAgo);
+    const next = b.acquire("silent");
+    await until("three waiters", async () => (await waitersOf(a, "silent")) === 3);
+    const ranMs = running();
+    await held.release();
+    await next;
+    // No second went by for an offer to one that would not have come.
+    expect(ranMs()).toBeLessThan(800);
+    expect(await redis.command("EXISTS", line, waiters)).toBe(0);
+  });
+
   it("gives the lease of a killed holder to the waiter once its time is over (case 7)", withChild, async () => {
     const redis = await server(startRedis());
     const locks = await tenure(redis.port);
