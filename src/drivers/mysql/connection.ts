@@ -2,7 +2,7 @@
 import type { Abortable } from "../../core/aborting.js";
 import { UnavailableError } from "../../core/errors.js";
 import type { CoreConnection } from "./client.js";
-import { errorNumber, wasInterrupted } from "./errors.js";
+import { errorNumber, isFatal, wasInterrupted } from "./errors.js";
 
 /**
  * What is bound to a parameter. 64-bit integers travel as text, both ways: a statement casts
@@ -137,8 +137,9 @@ export class Session implements MysqlConnection {
       });
     } catch (error) {
       // Not every server lets a procedure clean up then: its transaction may still be open, with
-      // its locks.
-      if (this.#isOpen && wasInterrupted(error)) this.destroy();
+      // its locks. And of a network that failed under a statement the library tells the statement
+      // alone: there is no event, and the connection would be taken for a good one for ever.
+      if (this.#isOpen && (wasInterrupted(error) || isFatal(error))) this.destroy();
       throw error;
     }
   }

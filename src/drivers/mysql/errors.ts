@@ -99,6 +99,11 @@ export function endsSession(error: unknown): boolean {
   return isServers(error) && [1053, 1927, 4031].includes(error.errno);
 }
 
+/** Whether the library has closed the connection over this error: no statement can follow. */
+export function isFatal(error: unknown): boolean {
+  return error instanceof Error && (error as { readonly fatal?: unknown }).fatal === true;
+}
+
 /** Whether the server broke off a statement half-way. */
 export function wasInterrupted(error: unknown): boolean {
   return isServers(error) && INTERRUPTED.includes(error.errno);

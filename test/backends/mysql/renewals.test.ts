@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { connect } from "../../../src/connect.js";
+import { OutcomeUnknownError } from "../../../src/core/errors.js";
+import { faultProxy } from "../../../src/testing/fault-proxy.js";
 import { describeOn } from "../../servers/find.js";
 import { mariadbProgram, startMariadb, type MariadbServer } from "../../servers/mariadb.js";
 import {
@@ -87,6 +89,25 @@ describeOn(mariadbProgram, "renewals of lease rows", () => {
       (await backend.renew([grant], call()))[0] === "renewed";
     await until("a renewal", () => again().catch(() => false));
     expect((await backend.inspect("ended", call()))?.token).toBe(grant.token);
+  });
+
+  it("find a new connection after the network failed under one of them (case 4)", async () => {
+    const cable = await faultProxy({ port: server.port });
+    onTestFinished(() => cable.close());
+    const url = server.url.replace(`:${server.port}`, `:${cable.port}`);
+    const backend = await openOn(url, { schema: freshSchema() });
+    const grant = await take(backend, "reset");
+    expect(await backend.renew([grant], call())).toEqual(["renewed"]);
+    // Reset while its answer is waited for: the library has no event for that.
+    cable.silence("reply");
+    const asked = cable.passed("request");
+    const renewing = (async () => backend.renew([grant], call()))();
+    const failed = renewing.catch((error: unknown) => error);
+    await asked;
+    cable.cut();
+    expect(await failed).toBeInstanceOf(OutcomeUnknownError);
+    await cable.heal();
+    expect(await backend.renew([grant], call())).toEqual(["renewed"]);
   });
 
   it("keep a lease through killed connections, and lose it at once with its row (case 5)", async () => {
