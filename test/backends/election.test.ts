@@ -1,83 +1,12 @@
-/** One short suite of elections for every store with tokens; one more is a line of STORES. */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import path from "node:path";
-import { DynamoDBClient } from "@aws-sdk/client-dynamodb";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { consul } from "../../src/backends/consul/open.js";
-import { dynamodb } from "../../src/backends/dynamodb/open.js";
-import { etcd } from "../../src/backends/etcd/open.js";
-import { mysql } from "../../src/backends/mysql/open.js";
-import { postgres } from "../../src/backends/postgres/open.js";
-import { redis } from "../../src/backends/redis/open.js";
-import { sqlite } from "../../src/backends/sqlite/open.js";
-import { zookeeper } from "../../src/backends/zookeeper/open.js";
+/** One short suite of elections for every store with tokens. */
+import { afterAll, beforeAll, expect, it } from "vitest";
 import type { Backend } from "../../src/core/backend.js";
 import { NotLeaderError, StaleTokenError } from "../../src/core/errors.js";
 import { Tenure } from "../../src/core/tenure.js";
 import { type Election, election } from "../../src/election/election.js";
 import { memoryFence } from "../../src/fences/memory/open.js";
 import { platform } from "../../src/platform/index.js";
-import { readyTable } from "../conformance/dynamodb-subject.js";
-import { consulProgram, startConsul } from "../servers/consul.js";
-import { dynaliteProgram, startDynamodb } from "../servers/dynamodb.js";
-import { etcdProgram, startEtcd } from "../servers/etcd.js";
-import { describeOn, describeOptional, type Program } from "../servers/find.js";
-import { mariadbProgram, startMariadb } from "../servers/mariadb.js";
-import { postgresProgram, startPostgres } from "../servers/postgres.js";
-import { redisProgram, startRedis } from "../servers/redis.js";
-import { startZookeeper, zookeeperProgram } from "../servers/zookeeper.js";
-
-interface Started {
-  readonly url: string;
-  dispose(): unknown;
-}
-
-interface Store {
-  readonly title: string;
-  readonly program?: Program;
-  /** Whether no package brings the program. */
-  readonly isRare?: boolean;
-  /** Long enough that a busy machine renews in time, and an answer does not come too late. */
-  readonly ttlMs: number;
-  /** How long after a TTL the store may let the next one in. */
-  readonly slackMs: number;
-  readonly start: () => Started | Promise<Started>;
-  readonly backend: (url: string) => Backend | Promise<Backend>;
-}
-
-function startFile(): Started {
-  const folder = mkdtempSync(path.join(tmpdir(), "tenure-election-"));
-  const dispose = (): void => rmSync(folder, { recursive: true, force: true });
-  return { url: path.join(folder, "locks.db"), dispose };
-}
-
-async function startTable(): Promise<Started> {
-  const server = await startDynamodb(dynaliteProgram);
-  const url = `${server.url}/${await readyTable(server)}`;
-  return { url, dispose: () => server.dispose() };
-}
-
-function dynamodbOn(url: string): Backend {
-  const { origin: endpoint, pathname } = new URL(url);
-  const credentials = { accessKeyId: "test", secretAccessKey: "test" };
-  const client = new DynamoDBClient({ endpoint, region: "eu-west-1", credentials });
-  return dynamodb({ client, table: pathname.slice(1) });
-}
-
-const consulOn = (url: string): Backend => consul(url, { lockDelay: 0, minTtl: "200ms" });
-
-// A follower may have to ask, and then pauses for a second at most.
-const STORES: readonly Store[] = [
-  { title: "sqlite", ttlMs: 2_000, slackMs: 3_000, start: startFile, backend: (file) => sqlite(file) },
-  { title: "redis", program: redisProgram, ttlMs: 2_000, slackMs: 3_000, start: () => startRedis(), backend: (url) => redis(url) },
-  { title: "postgres", program: postgresProgram, ttlMs: 2_000, slackMs: 3_000, start: () => startPostgres(), backend: (url) => postgres(url) },
-  { title: "mysql", program: mariadbProgram, ttlMs: 2_000, slackMs: 3_000, start: () => startMariadb(), backend: (url) => mysql(url) },
-  { title: "etcd", program: etcdProgram, ttlMs: 2_000, slackMs: 4_000, start: () => startEtcd(), backend: (url) => etcd(url) },
-  { title: "zookeeper", program: zookeeperProgram, ttlMs: 2_000, slackMs: 3_000, start: () => startZookeeper(), backend: (url) => zookeeper(url) },
-  { title: "dynamodb", program: dynaliteProgram, ttlMs: 2_000, slackMs: 3_000, start: startTable, backend: dynamodbOn },
-  { title: "consul", program: consulProgram, isRare: true, ttlMs: 2_000, slackMs: 3_000, start: () => startConsul(), backend: consulOn },
-];
+import { describeStore, startWarm, STORES, type Started, type Store } from "./every-store/stores.js";
 
 /** A process of its own, as far as the store can tell, whose way to the store can be cut. */
 interface Client {
@@ -148,7 +77,7 @@ async function until(what: string, condition: () => boolean): Promise<void> {
 
 function suite(store: Store): void {
   let server: Started;
-  beforeAll(async () => void (server = await store.start()), 60_000);
+  beforeAll(async () => void (server = await startWarm(store)), 60_000);
   afterAll(async () => void (await server?.dispose()));
 
   it("campaigns, hands over on resign and when a leader is cut off, and shows it all", async () => {
@@ -213,9 +142,4 @@ function suite(store: Store): void {
   });
 }
 
-for (const store of STORES) {
-  const { title, program } = store;
-  const define = (): void => suite(store);
-  if (program === undefined) describe(title, define);
-  else (store.isRare === true ? describeOptional : describeOn)(program, title, define);
-}
+for (const store of STORES) describeStore(store, () => suite(store));
