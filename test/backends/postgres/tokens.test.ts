@@ -3,7 +3,7 @@ import type { Grant } from "../../../src/core/backend.js";
 import { schemaSql } from "../../../src/backends/postgres/open.js";
 import { describeOn } from "../../servers/find.js";
 import { postgresProgram, startPostgres, type PostgresServer } from "../../servers/postgres.js";
-import { blocked, call, freshSchema, openOn, poolOn, request, take } from "./rig.js";
+import { blocked, call, freshSchema, openOn, poolOn, request, take, until } from "./rig.js";
 
 describeOn(postgresProgram, "tokens of lease rows", () => {
   let server: PostgresServer;
@@ -67,6 +67,26 @@ describeOn(postgresProgram, "tokens of lease rows", () => {
     if (!("grant" in answer)) throw new Error("refused");
     expect(answer.grant.token).toBeGreaterThan(first.token);
     expect(answer.grant.token).toBeGreaterThan(BigInt(raised[0]!.least));
+  });
+
+  it("of two who met an expired lease at once, one is granted and the other refused (case 28)", async () => {
+    const schema = freshSchema();
+    const backend = await openOn(server.url, { schema });
+    const old = await take(backend, "x", { ttlMs: 60 });
+    await until("it has expired", async () => (await backend.inspect("x", call())) === null);
+    const person = await poolOn(server).connect();
+    await person.query(`BEGIN; SELECT 1 FROM "${schema}".counter FOR UPDATE`);
+    // Both have seen the expired row: one waits for the counter, the other for the row.
+    const both = [1, 2].map(async () => backend.acquire(request("x"), call(20_000)));
+    await blocked(server, 2);
+    await person.query("ROLLBACK");
+    person.release();
+    const answers = await Promise.all(both);
+    const grants = answers.flatMap((answer) => ("grant" in answer ? [answer.grant] : []));
+    expect(grants).toHaveLength(1);
+    expect(grants[0]!.token).toBeGreaterThan(old.token);
+    expect((await backend.inspect("x", call()))?.token).toBe(grants[0]!.token);
+    expect(await backend.renew(grants, call())).toEqual(["renewed"]);
   });
 
   it("of another name are not held up by a transaction that checks an expired lease", async () => {
