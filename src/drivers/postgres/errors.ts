@@ -23,11 +23,15 @@ export interface PostgresFailure extends ErrorContext {
 /** Serialization failure, deadlock, lock not available in time. */
 const CONTENTION: readonly string[] = ["40001", "40P01", "55P03"];
 
+/** What prints the SQL that makes it. */
+const missing = (what: string): string =>
+  `a ${what} of Tenure is missing; see \`tenure migrate --print\`, for a fence fenceSchemaSql()`;
+
 /** Refusals that stay until a person changes something; others pass. */
 const STAYING: Readonly<Record<string, string>> = {
-  "42P01": "a table of Tenure is missing; see `tenure migrate --print`",
-  "3F000": "the schema of Tenure is missing; see `tenure migrate --print`",
-  "42883": "a function of Tenure is missing; see `tenure migrate --print`",
+  "42P01": missing("table"),
+  "3F000": missing("schema"),
+  "42883": missing("function"),
   "42703": "a table of Tenure has other columns than this version knows",
   "42501": "the user has no permission",
   "28P01": "the server refused user name and password",
