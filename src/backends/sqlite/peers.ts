@@ -13,7 +13,7 @@
  * less: it means something in its own namespace only. What is not proven is left to expiry.
  */
 import type { Timers } from "../../core/clock.js";
-import { mkdir, readdir, rmdir, unlink } from "node:fs/promises";
+import { mkdir, readdir, rename, rmdir, unlink } from "node:fs/promises";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { join } from "node:path";
 
@@ -46,6 +46,8 @@ export interface PeerOptions {
 /** Longest path that every platform takes: `sun_path` has 104 bytes on BSD systems. */
 const LONGEST_PATH = 100;
 const LONGEST_MESSAGE = 4_096;
+/** Behind the name of a socket that does not listen yet: see `#listenAt`. */
+const UNHEARD = "-";
 const SECOND_LOOKS = 5;
 const SECOND_LOOK_MS = 10;
 
@@ -55,7 +57,7 @@ export class Peers {
   readonly #news: PeerNews;
   readonly #out = new Map<bigint, Socket>();
   readonly #in = new Set<Socket>();
-  #server: Server | undefined;
+  #server: { readonly listener: Server; readonly path: string } | undefined;
   #closed = false;
 
   constructor(options: PeerOptions, news: PeerNews) {
@@ -67,7 +69,7 @@ export class Peers {
   async listen(): Promise<string | undefined> {
     const { folder, tempFolder, name } = this.#options;
     const beside = join(folder, `${name}.sock`);
-    if (Buffer.byteLength(beside) <= LONGEST_PATH) {
+    if (Buffer.byteLength(beside + UNHEARD) <= LONGEST_PATH) {
       // Again, since another process may be removing the empty folder.
       for (let i = 0; i < 3; i++) {
         await mkdir(folder, { recursive: true }).catch(() => undefined);
@@ -110,20 +112,32 @@ export class Peers {
     this.#out.clear();
     const server = this.#server;
     if (server === undefined) return;
-    await new Promise<void>((resolve) => server.close(() => resolve()));
+    await new Promise<void>((resolve) => server.listener.close(() => resolve()));
+    await removeSocket(server.path);
     await rmdir(this.#options.folder).catch(() => undefined);
   }
 
+  /**
+   * Between being there and listening a socket refuses connections, as that of a dead process does,
+   * and another process would tidy it away: nobody could wake this one any more. So it gets its
+   * name when it listens.
+   */
   async #listenAt(path: string): Promise<boolean> {
     const server = createServer((socket) => this.#accept(socket));
     server.unref();
     const listening = await new Promise<boolean>((resolve) => {
       server.once("error", () => resolve(false));
-      server.listen(path, () => resolve(true));
+      server.listen(path + UNHEARD, () => resolve(true));
     });
     if (!listening) return false;
     server.on("error", () => undefined);
-    this.#server = server;
+    try {
+      await rename(path + UNHEARD, path);
+    } catch {
+      server.close();
+      return false;
+    }
+    this.#server = { listener: server, path };
     return true;
   }
 

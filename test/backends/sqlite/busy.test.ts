@@ -95,7 +95,7 @@ test("four processes that queue for one name get equal shares", async () => {
   });
   const children = Array.from({ length: 4 }, () => startChild());
   for (const child of children) await child.tell({ do: "open", path });
-  const work = { do: "sections", name: "x", times: 150, log } as const;
+  const work = { do: "sections", name: "x", times: 60, log } as const;
   await Promise.all(children.map((child) => child.tell(work)));
   const rows = await beside(log, (db) => db.prepare("SELECT pid FROM log ORDER BY id").all());
   // While all four want it: one that is started late, or ends early, has no share then.
@@ -105,8 +105,9 @@ test("four processes that queue for one name get equal shares", async () => {
   const from = Math.max(...each.map((pid) => all.indexOf(pid)));
   const to = Math.min(...each.map((pid) => all.lastIndexOf(pid)));
   const pids = all.slice(from, to);
-  expect(pids.length).toBeGreaterThan(100);
+  expect(pids.length).toBeGreaterThan(60);
   const counts = new Map<number, number>();
   for (const pid of pids) counts.set(pid, (counts.get(pid) ?? 0) + 1);
   for (const count of counts.values()) expect(count / (pids.length / 4)).toBeGreaterThan(0.7);
-}, 60_000);
+  // Each section flushes to the disk, which others may keep busy.
+}, 180_000);

@@ -1,7 +1,7 @@
 import { once } from "node:events";
-import { existsSync, renameSync } from "node:fs";
+import { existsSync, renameSync, watch } from "node:fs";
 import { connect, createServer, type Server, type Socket } from "node:net";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { Peers, type Peer } from "../../../src/backends/sqlite/peers.js";
 import { temporaryFolder } from "./folder.js";
@@ -111,4 +111,26 @@ test("a notice arrives, whatever else comes along the socket", async () => {
   await b.peers.close();
   // With its socket goes the folder.
   expect(existsSync(folder)).toBe(false);
+});
+
+test("a socket has its name when it listens, and is not tidied away before that", async () => {
+  const folder = temporaryFolder();
+  const { peers } = peersIn(folder);
+  const seen: string[] = [];
+  const watcher = watch(folder, (_event, name) => seen.push(String(name)));
+  onTestFinished(() => watcher.close());
+  const name = basename((await peers.listen())!);
+  await expect.poll(() => seen).toContain(name);
+  expect(seen[0]).toBe(`${name}-`);
+
+  const [young, dead] = [join(folder, "young.sock-"), join(folder, "dead.sock")];
+  for (const address of [young, dead]) {
+    const { peer, server } = await other(folder);
+    await die({ peer, server });
+    renameSync(peer.address, address);
+  }
+  await peers.tidy(new Set());
+  expect([young, dead].map((address) => existsSync(address))).toEqual([true, false]);
+  await peers.close();
+  expect(existsSync(join(folder, name))).toBe(false);
 });
