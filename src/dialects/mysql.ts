@@ -102,6 +102,9 @@ export function transactionTexts(terms: TransactionTerms): TransactionTexts {
   };
 }
 
+/** Hexadecimal digits as bytes, also none: by EMPTY_STRING_IS_NULL an empty text is NULL. */
+export const BYTES = "COALESCE(UNHEX(?), X'')";
+
 /** A comment to MySQL. */
 const MARIADB = (text: string): string => `/*M! ${text} */`;
 /** A comment to MariaDB. */

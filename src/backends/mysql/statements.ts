@@ -1,5 +1,5 @@
 /** The statements, by schema. 64-bit integers come and go as text, other texts as hex digits. */
-import { quoteIdentifier } from "../../dialects/mysql.js";
+import { BYTES, quoteIdentifier } from "../../dialects/mysql.js";
 import { msUntil } from "./procedures.js";
 
 /** Text of each statement. */
@@ -34,7 +34,7 @@ export function statementsFor(schema: string): Statements {
       WHERE name = UNHEX(?) AND expires > UTC_TIMESTAMP(6)`,
     // No name in UTF-8 has a byte FF.
     page: `SELECT ${shown} FROM ${s}.tenure_lease
-      WHERE name > UNHEX(?) AND name >= UNHEX(?) AND name < CONCAT(UNHEX(?), X'FF')
+      WHERE name > ${BYTES} AND name >= ${BYTES} AND name < CONCAT(${BYTES}, X'FF')
         AND expires > UTC_TIMESTAMP(6)
       ORDER BY tenure_lease.name LIMIT ${PAGE}`,
     sweep: `CALL ${s}.tenure_sweep_1()`,

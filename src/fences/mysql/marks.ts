@@ -4,7 +4,7 @@ import type { MarkRecord } from "../decide.js";
 import { pastFromJson, pastToJson } from "../record.js";
 import type { SqlMarks } from "../sql-store.js";
 import type { Row, SqlTransaction } from "../sql-work.js";
-import { fromHex, toHex } from "../../dialects/mysql.js";
+import { BYTES, fromHex, toHex } from "../../dialects/mysql.js";
 import { NO_TOKEN, PROOF } from "./schema.js";
 
 /** The statements of the fence in one schema; each method runs inside a transaction. */
@@ -20,17 +20,17 @@ export class Marks implements SqlMarks {
     this.#read = `SELECT HEX(store_id) AS store_id, HEX(lock_name) AS lock_name,
       CAST(token AS CHAR) AS token, HEX(holder) AS holder, CAST(arm AS CHAR) AS arm,
       CAST(n AS CHAR) AS n, HEX(past) AS past
-      FROM ${schema}tenure_fence_mark WHERE resource = UNHEX(?)`;
+      FROM ${schema}tenure_fence_mark WHERE resource = ${BYTES}`;
     // An insert that meets another row would keep a lock for sharing, and two such would block each
     // other for ever; this one waits for the lock to write.
     this.#make = `INSERT INTO ${schema}tenure_fence_mark
       (resource, store_id, lock_name, token, holder, arm, n, past)
-      VALUES (UNHEX(?), '', '', ${NO_TOKEN}, '', 0, 0, '')
+      VALUES (${BYTES}, X'', X'', ${NO_TOKEN}, X'', 0, 0, X'')
       ON DUPLICATE KEY UPDATE resource = tenure_fence_mark.resource`;
-    this.#update = `UPDATE ${schema}tenure_fence_mark SET store_id = UNHEX(?), lock_name = UNHEX(?),
-      token = CAST(? AS SIGNED), holder = UNHEX(?), arm = CAST(? AS SIGNED), n = CAST(? AS SIGNED),
-      past = UNHEX(?), writer = IF(?, ${PROOF}, NULL), connection = CONNECTION_ID(), until = NULL
-      WHERE resource = UNHEX(?)`;
+    this.#update = `UPDATE ${schema}tenure_fence_mark SET store_id = ${BYTES}, lock_name = ${BYTES},
+      token = CAST(? AS SIGNED), holder = ${BYTES}, arm = CAST(? AS SIGNED), n = CAST(? AS SIGNED),
+      past = ${BYTES}, writer = IF(?, ${PROOF}, NULL), connection = CONNECTION_ID(), until = NULL
+      WHERE resource = ${BYTES}`;
   }
 
   async load(transaction: SqlTransaction, resource: string): Promise<MarkRecord | null> {
@@ -71,7 +71,7 @@ export class Marks implements SqlMarks {
     await transaction.query(this.#make, [""]);
     await transaction.query(
       `UPDATE ${this.schema}tenure_fence_mark SET writer = ${PROOF}, connection = CONNECTION_ID(),
-        until = NULL WHERE resource = UNHEX(?)`,
+        until = NULL WHERE resource = ${BYTES}`,
       [""],
     );
   }
@@ -79,7 +79,7 @@ export class Marks implements SqlMarks {
   async unprove(transaction: SqlTransaction, resource: string): Promise<void> {
     await transaction.query(
       `UPDATE ${this.schema}tenure_fence_mark SET writer = NULL, connection = NULL
-        WHERE resource = UNHEX(?)`,
+        WHERE resource = ${BYTES}`,
       [toHex(resource)],
     );
   }
@@ -92,7 +92,7 @@ export class Marks implements SqlMarks {
   ): Promise<void> {
     await transaction.query(
       `INSERT INTO ${this.schema}tenure_fence_audit (at, event, subject, detail, role)
-        VALUES (UTC_TIMESTAMP(3), ?, UNHEX(?), UNHEX(?), USER())`,
+        VALUES (UTC_TIMESTAMP(3), ?, ${BYTES}, ${BYTES}, USER())`,
       [event, toHex(subject), toHex(detail)],
     );
   }

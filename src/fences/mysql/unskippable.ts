@@ -4,7 +4,7 @@ import type { FenceAudit, FencedTable, InstallOptions } from "../sql-tables.js";
 import type { Row, SqlTransaction } from "../sql-work.js";
 import { guardSql, guardsOf, unguardSql, type GuardedTable } from "./guards.js";
 import type { Marks } from "./marks.js";
-import { fromHex, quoteIdentifier, toHex } from "../../dialects/mysql.js";
+import { BYTES, fromHex, quoteIdentifier, toHex } from "../../dialects/mysql.js";
 
 const TYPES: readonly string[] = [
   "char", "varchar", "tinytext", "text", "mediumtext", "longtext", "tinyint", "smallint",
@@ -27,7 +27,7 @@ export async function install(
   const before = await fencedTables(transaction, marks);
   await transaction.query(
     `INSERT INTO ${marks.schema}tenure_fence_table
-      (table_schema, table_name, resource_column, prefix) VALUES (?, ?, ?, UNHEX(?))
+      (table_schema, table_name, resource_column, prefix) VALUES (?, ?, ?, ${BYTES})
       ON DUPLICATE KEY UPDATE resource_column = VALUES(resource_column), prefix = VALUES(prefix)`,
     [schema, table, column, toHex(prefix)],
   );
