@@ -27,7 +27,9 @@ async function behindProxy(store: Store, spot: Spot): Promise<[target: any, Faul
 /** Resolves once a session waits for a lock that another has. */
 async function someoneWaits(store: Store, { options }: Spot): Promise<void> {
   if (store.dialect === "mysql") {
-    const look = "SELECT 1 FROM information_schema.innodb_lock_waits";
+    // The tables of locks stand still while they are asked again and again.
+    const look = `SELECT 1 FROM information_schema.global_status
+      WHERE variable_name = 'INNODB_ROW_LOCK_CURRENT_WAITS' AND variable_value > 0`;
     await until(async () => (await (store.server() as MariadbServer).query(look)).length > 0);
     return;
   }
@@ -93,6 +95,33 @@ onStores(
     });
   },
   ["pg", "postgres", "mysql"],
+);
+
+onStores(
+  "a connection of postgres.js that breaks after the work",
+  (store) => {
+    it("has committed nothing where COMMIT was not sent, and ends no process", async () => {
+      const spot = await store.fresh();
+      await spot.query("CREATE TABLE effects (id INTEGER NOT NULL)");
+      const [target, proxy] = await behindProxy(store, spot);
+      const r = await rows(target);
+      onTestFinished(() => r.close());
+      const insert = `INSERT INTO ${spot.options.schema}.effects VALUES (1)`;
+      let cut: Promise<void> | undefined;
+      const done = r.transaction(async (tx: any) => {
+        await tx.query(insert);
+        // What is sent next looks whether it is the same transaction still.
+        proxy.silence("reply");
+        cut = proxy.passed("request").then(() => proxy.cut());
+      });
+      const failure = await done.catch((error: unknown) => error);
+      expect(failure).toBeInstanceOf(UnavailableError);
+      await cut;
+      await proxy.heal();
+      expect(await spot.query("SELECT * FROM effects")).toEqual([]);
+    });
+  },
+  ["postgres"],
 );
 
 onStores(

@@ -179,7 +179,13 @@ export function beginSql<R>(
         if (guard === undefined) throw error;
         if (isChecked) {
           underWay = undefined;
-          throw isConnections(error) ? brokenBeforeCommit(transaction, error) : error;
+          if (isConnections(error)) {
+            end(() => reject(brokenBeforeCommit(transaction, error)));
+            // Told to the library, it would write ROLLBACK to the connection that broke.
+            await never();
+          }
+          thrown = { error };
+          throw error;
         }
         thrown = { error };
         const told = await unlessOver(await endOf(tx, guard, transaction));
@@ -192,10 +198,10 @@ export function beginSql<R>(
       (result) => end(() => resolve(result as R)),
       (error: unknown) =>
         end(() => {
-          if (error instanceof Read) resolve(error.result as R);
-          else if (underWay !== undefined) reject(brokenIn(underWay, error, thrown));
           // ROLLBACK was not answered: it goes without saying.
-          else reject(thrown !== undefined && isConnections(error) ? thrown.error : error);
+          const told = thrown !== undefined && isConnections(error) ? thrown.error : error;
+          if (told instanceof Read) resolve(told.result as R);
+          else reject(underWay === undefined ? told : brokenIn(underWay, error, thrown));
         }),
     );
   });
