@@ -67,7 +67,9 @@ export function parse<F extends Flags>(args: readonly string[], options: F): Par
 function meant(complaint: string, args: readonly string[], options: Flags): string {
   // Of -ttl the parser only says that there is no -t.
   const letter = /unknown option '(-[^-])'/i.exec(complaint)?.[1];
-  const word = args.find((arg) => letter !== undefined && arg.startsWith(letter) && arg.length > 2);
+  const end = args.indexOf("--");
+  const own = end === -1 ? args : args.slice(0, end);
+  const word = own.find((arg) => letter !== undefined && arg.startsWith(letter) && arg.length > 2);
   const unknown = /unknown option '--([^']+)'/i.exec(complaint)?.[1] ?? word?.slice(1);
   if (unknown === undefined) return "";
   const [like] = nearest(unknown, Object.keys(options));

@@ -51,7 +51,7 @@ export class SessionPool<T extends FencingToken | undefined> {
    * gives it back with `leave`.
    *
    * @throws UnavailableError also where the store's answer is lost: a session that may be there
-   *   carries nothing, and ends by itself, so that nothing has been acquired.
+   *   carries nothing, and ends by itself, so that no lease was asked for.
    */
   async join(ttlMs: number): Promise<Session> {
     try {
@@ -60,7 +60,7 @@ export class SessionPool<T extends FencingToken | undefined> {
       if (!(error instanceof OutcomeUnknownError)) throw error;
       const { message, backend } = error;
       const about = { cause: error, ...(backend === undefined ? {} : { backend }) };
-      throw new UnavailableError(`nothing was acquired: ${message}`, about);
+      throw new UnavailableError(`no lease was asked for: ${message}`, about);
     }
   }
 

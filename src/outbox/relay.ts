@@ -139,7 +139,7 @@ class Relay {
         readWaiting(terms.batch, publishing.busyKeys),
       );
       publishing.begin(messages);
-      // What cannot be forgotten only takes up room: no message is to wait for it.
+      // What cannot be forgotten only takes up room: no relay is to end over it.
       await this.#sweep().catch((error: unknown) => this.#parts.mishaps.tell(error));
     } catch (error) {
       // What is published and not recorded is kept, as long as the claim is.

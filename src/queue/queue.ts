@@ -151,7 +151,7 @@ export class Queue<K extends QueueDialect> {
     }
   }
 
-  /** What cannot be forgotten only takes up room: no job is to wait for it. */
+  /** What cannot be forgotten only takes up room: no job is to be lost over it. */
   async #sweep(): Promise<void> {
     const { name, keepDoneMs } = this.#terms;
     const atMs = this.#runtime.clock.monotonicMs();

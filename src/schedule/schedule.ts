@@ -107,7 +107,7 @@ export class Schedule<K extends ScheduleDialect> {
   async #claim(): Promise<number> {
     const { store, runtime, terms } = this.#parts;
     try {
-      // What cannot be forgotten only takes up room: no run is to wait for it.
+      // What cannot be forgotten only takes up room: no run is to be lost over it.
       await this.#sweep().catch((error: unknown) => this.#mishaps.tell(error));
       const holder = runtime.random.id();
       const sentAt = now(runtime.clock);

@@ -77,7 +77,7 @@ async function until(what: string, condition: () => boolean): Promise<void> {
 
 function suite(store: Store): void {
   let server: Started;
-  beforeAll(async () => void (server = await startWarm(store)), 60_000);
+  beforeAll(async () => void (server = await startWarm(store)));
   afterAll(async () => void (await server?.dispose()));
 
   it("campaigns, hands over on resign and when a leader is cut off, and shows it all", async () => {

@@ -29,7 +29,7 @@ describeOn(redisProgram, "compare-and-swap on Redis", () => {
   let server: RedisServer;
   beforeAll(async () => {
     server = await startRedis();
-  }, 60_000);
+  });
   afterAll(async () => {
     await server?.dispose();
   });
@@ -103,7 +103,7 @@ describeOn(etcdProgram, "compare-and-swap on etcd", () => {
   let server: EtcdServer;
   beforeAll(async () => {
     server = await startEtcd();
-  }, 60_000);
+  });
   afterAll(async () => {
     await server?.dispose();
   });

@@ -26,7 +26,7 @@ describeOn(redisProgram, "idempotency keys on Redis", () => {
   let server: RedisServer;
   beforeAll(async () => {
     server = await startRedis();
-  }, 60_000);
+  });
   afterAll(async () => {
     await server?.dispose();
   });

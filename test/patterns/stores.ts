@@ -130,7 +130,7 @@ function onServer<S extends PostgresServer | MariadbServer>(
     let server: S;
     beforeAll(async () => {
       server = await start();
-    }, 60_000);
+    });
     afterAll(async () => {
       await server?.dispose();
     });

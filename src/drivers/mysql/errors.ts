@@ -27,8 +27,8 @@ const CONTENTION: readonly number[] = [1020, 1205, 1213, 3572];
 
 const NO_PERMISSION = "the user has no permission";
 const MISSING =
-  "a table or procedure of Tenure is missing; see `tenure migrate --print`, for a fence " +
-  "fenceSchemaStatements()";
+  "a table or procedure of Tenure is missing; see `tenure migrate --print`, or " +
+  "fenceSchemaStatements() of a fence";
 const READ_ONLY = "the server is read-only, or its transactions are set to be";
 const FULL = "the server's disk is full";
 const NO_MEMORY = "the server is out of memory";

@@ -23,9 +23,9 @@ export interface PostgresFailure extends ErrorContext {
 /** Serialization failure, deadlock, lock not available in time. */
 const CONTENTION: readonly string[] = ["40001", "40P01", "55P03"];
 
-/** What prints the SQL that makes it. */
+/** What is missing, and where the SQL for it is. */
 const missing = (what: string): string =>
-  `a ${what} of Tenure is missing; see \`tenure migrate --print\`, for a fence fenceSchemaSql()`;
+  `a ${what} of Tenure is missing; see \`tenure migrate --print\`, or fenceSchemaSql() of a fence`;
 
 /** Refusals that stay until a person changes something; others pass. */
 const STAYING: Readonly<Record<string, string>> = {

@@ -16,7 +16,7 @@ const TURN = { turns: 1, restMs: [0, 0], ttlMs: TTL_MS } as const;
 const NEXT = { ...TURN, restMs: [300, 400], thinkMs: [100, 200] } as const;
 const CUTS = [["A", "B", "both-ways"], ["C", "D", "requests"], ["E", "F", "answers"]] as const;
 const SLOW_MS = 2_200;
-/** How long a call may take: as of every tenure that is told nothing else. */
+/** How long a call may take: the default. */
 const CALL_MS = 5_000;
 
 export const networkCutScenarios: readonly Scenario[] = [
@@ -122,7 +122,7 @@ export const networkCutScenarios: readonly Scenario[] = [
       const asked = result
         .of("message")
         .filter(({ from, what, sentMs }) => from === "A" && what === "renew" && sentMs > longMs);
-      // Three are under way at most, and each is for the time of a call: one more than that later.
+      // At most three are under way, so the fourth leaves no sooner than the first has ended.
       const piled = asked.filter(
         ({ sentMs }, i) => sentMs - (asked[i - 3]?.sentMs ?? -Infinity) < CALL_MS,
       );

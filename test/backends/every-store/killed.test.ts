@@ -14,7 +14,7 @@ const LIMIT_MS = 20_000;
 
 function suite(store: Store): void {
   let server: Started;
-  beforeAll(async () => void (server = await startWarm(store)), 60_000);
+  beforeAll(async () => void (server = await startWarm(store)));
   afterAll(async () => void (await server?.dispose()));
 
   async function tenure(): Promise<Tenure<FencingToken>> {
