@@ -102,7 +102,7 @@ export class Queue<K extends QueueDialect> {
       take: (tell) => this.#take(terms, tell),
       handler,
       terms,
-      about: { name: this.#terms.name, backend: this.#store.dialect },
+      about: this.#about,
       closing: this.#closing.signal,
     });
     const settled = work.catch(() => undefined);
@@ -163,8 +163,13 @@ export class Queue<K extends QueueDialect> {
   }
 
   #warn(error: unknown): void {
-    const about = { name: this.#terms.name, backend: this.#store.dialect };
-    this.#runtime.events.publish({ type: "warning", ...about, message: reasonOf(error) });
+    const warning = { type: "warning", message: reasonOf(error) } as const;
+    this.#runtime.events.publish({ ...warning, ...this.#about });
+  }
+
+  /** Which queue it is, for events. */
+  get #about(): { readonly name: string; readonly backend: QueueDialect } {
+    return { name: this.#terms.name, backend: this.#store.dialect };
   }
 
   #me(): string {

@@ -7,12 +7,7 @@ import {
 } from "../../../src/core/errors.js";
 import { memoryBackend } from "../../../src/backends/memory/index.js";
 import { Tenure } from "../../../src/core/tenure.js";
-import { present, rig } from "./rig.js";
-
-const down = (): never => {
-  throw new UnavailableError("the store is down");
-};
-const silent = (): Promise<never> => new Promise<never>(() => undefined);
+import { down, present, rig, silent } from "./rig.js";
 
 describe("waiting", () => {
   it("ends after `wait` with the present holder told, and leaves nothing (case 17)", async () => {

@@ -1,9 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Call } from "../../../src/core/backend.js";
 import { OutcomeUnknownError } from "../../../src/core/errors.js";
-import { rig } from "./rig.js";
-
-const silent = (): Promise<never> => new Promise<never>(() => undefined);
+import { rig, silent } from "./rig.js";
 
 describe("what a call tells its backend", () => {
   it("ends both ways when nobody waits any more, for who listens early or late", async () => {

@@ -1,10 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { UnavailableError, UnverifiedError } from "../../../src/core/errors.js";
-import { present, rig } from "./rig.js";
-
-const down = (): never => {
-  throw new UnavailableError("the store is down");
-};
+import { UnverifiedError } from "../../../src/core/errors.js";
+import { down, present, rig } from "./rig.js";
 
 describe("clocks", () => {
   it.each([3_600_000, -3_600_000])(

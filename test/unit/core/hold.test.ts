@@ -9,11 +9,7 @@ import type { TokenBearer } from "../../../src/core/token.js";
 import { memoryBackend } from "../../../src/backends/memory/index.js";
 import { Tenure } from "../../../src/core/tenure.js";
 import { simulatedRuntime } from "../../../src/testing/simulated-runtime.js";
-import { gate, present, rig } from "./rig.js";
-
-const down = (): never => {
-  throw new UnavailableError("the store is down");
-};
+import { down, gate, present, rig } from "./rig.js";
 
 describe("hold", () => {
   it("answers what the work answers, and releases", async () => {

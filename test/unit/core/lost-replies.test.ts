@@ -6,12 +6,7 @@ import {
   UnavailableError,
 } from "../../../src/core/errors.js";
 import { Tenure } from "../../../src/core/tenure.js";
-import { gate, present, rig } from "./rig.js";
-
-const down = (): never => {
-  throw new UnavailableError("the store is down");
-};
-const silent = (): Promise<never> => new Promise<never>(() => undefined);
+import { down, gate, present, rig, silent } from "./rig.js";
 
 describe("lost replies", () => {
   it("of an acquire leave nothing that outlives the clean-up (case 20)", async () => {

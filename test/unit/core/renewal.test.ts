@@ -1,12 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { LeaseLostError, UnavailableError } from "../../../src/core/errors.js";
+import { LeaseLostError } from "../../../src/core/errors.js";
 import type { Lease } from "../../../src/core/lease.js";
-import { gate, present, rig } from "./rig.js";
-
-const down = (): never => {
-  throw new UnavailableError("the store is down");
-};
-const silent = (): Promise<never> => new Promise<never>(() => undefined);
+import { down, gate, present, rig, silent } from "./rig.js";
 
 describe("a holder is told in time", () => {
   it("when the store falls silent right after the grant (case 1)", async () => {

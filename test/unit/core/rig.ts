@@ -2,6 +2,7 @@ import type { Backend } from "../../../src/core/backend.js";
 import { memoryBackend } from "../../../src/backends/memory/index.js";
 import { MemoryStore } from "../../../src/backends/memory/store.js";
 import { Tenure } from "../../../src/core/tenure.js";
+import { UnavailableError } from "../../../src/core/errors.js";
 import type { TenureOptions } from "../../../src/core/tenure-options.js";
 import type { FencingToken } from "../../../src/core/token.js";
 import { simulatedRuntime } from "../../../src/testing/simulated-runtime.js";
@@ -106,3 +107,11 @@ export function present<V>(value: V | null | undefined): V {
   if (value === null || value === undefined) throw new Error("nothing there");
   return value;
 }
+
+/** A store that certainly did nothing. */
+export const down = (): never => {
+  throw new UnavailableError("the store is down");
+};
+
+/** A store that never answers. */
+export const silent = (): Promise<never> => new Promise<never>(() => undefined);
