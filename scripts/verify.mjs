@@ -14,16 +14,22 @@ const root = path.resolve(import.meta.dirname, "..");
 const ci = process.env.CI === "true";
 const reports = path.join(root, ".verify");
 
+/** A run of tests that takes longer hangs. All of them take 20 minutes on two cores. */
+const TESTS_WITHIN_MS = 45 * 60_000;
+
 /** @typedef {{ passed: number, failed: number, skipped: number, notes: string[] }} Count */
 
 /**
  * Runs a program to its end. `shows`: what it prints is seen at once, else in one piece at its end.
+ * `withinMs`: it is killed when it takes longer.
  * @returns {Promise<{ status: number | null, error?: Error }>}
  */
-async function run(program, args, { shows, env = process.env }) {
+async function run(program, args, { shows, env = process.env, withinMs }) {
   const child = spawn(program, args, {
     cwd: root,
     env,
+    timeout: withinMs,
+    killSignal: "SIGKILL",
     stdio: ["ignore", shows ? "inherit" : "pipe", shows ? "inherit" : "pipe"],
   });
   /** @type {Buffer[]} */
@@ -59,7 +65,11 @@ function vitest(report, args, node = [process.execPath], settings = {}) {
     const tests = [...before, path.join(root, "node_modules/vitest/vitest.mjs"), "run", ...args];
     const reporters = ["--reporter=default", "--reporter=./scripts/count-reporter.mjs"];
     const env = { ...process.env, ...settings, TENURE_VERIFY_REPORT: file };
-    const { status } = await run(program, [...tests, ...reporters], { shows, env });
+    const { status } = await run(program, [...tests, ...reporters], {
+      shows,
+      env,
+      withinMs: TESTS_WITHIN_MS,
+    });
     /** @type {Count} */
     const sum = existsSync(file)
       ? JSON.parse(readFileSync(file, "utf8"))

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { beating, isRunning, machineMs, parentOf, Sandbox } from "./cli-process.js";
+import { beating, isRunning, machineMs, parentOf, Sandbox, waitersOf } from "./cli-process.js";
 import type { Running } from "./cli-process.js";
 
 const TTL_MS = 1_500;
@@ -44,7 +44,7 @@ describe("the guard of tenure run", () => {
     const slow = 'process.on("SIGTERM", () => setTimeout(process.exit, 900));';
     const first = await beats(box, "a", slow);
     const second = box.start(["run", "a", "--", ...box.script("next.cjs", NOW)]);
-    while (((await box.show("a"))["waiters"] ?? 0) !== 1) continue;
+    await waitersOf(box, "a", 1);
     const killedMs = machineMs();
     first.run.kill("SIGKILL");
     await gone(first.child);

@@ -14,6 +14,18 @@ export function machineMs(): number {
   return Number(process.hrtime.bigint()) / 1e6;
 }
 
+/** Waits for a condition, for ten seconds at most. */
+export async function until(
+  what: string,
+  condition: () => boolean | Promise<boolean>,
+): Promise<void> {
+  const fromMs = machineMs();
+  while (!(await condition())) {
+    if (machineMs() - fromMs > 10_000) throw new Error(`not within 10 s: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
 /** How a command ended. */
 export interface Ended {
   readonly code: number | null;
@@ -177,6 +189,11 @@ export class Sandbox implements AsyncDisposable {
   }
 }
 
+/** Waits until the store shows so many waiters. */
+export function waitersOf(box: Sandbox, name: string, count: number): Promise<void> {
+  return until("in line", async () => ((await box.show(name))["waiters"] ?? 0) === count);
+}
+
 /** Whether a process runs; one that has ended and was not reaped does not. */
 export function isRunning(pid: number): boolean {
   try {
@@ -184,6 +201,11 @@ export function isRunning(pid: number): boolean {
   } catch {
     return false;
   }
+}
+
+/** Whether a process is stopped, as it is seen; inside vfork one waits for its child instead. */
+export function isStopped(pid: number): boolean {
+  return / T /.test(readFileSync(`/proc/${pid}/stat`, "latin1").replace(/.*\)/s, ""));
 }
 
 /** The parent of a process. */

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { beating, isRunning, machineMs, Sandbox } from "./cli-process.js";
+import { beating, isRunning, isStopped, machineMs, Sandbox } from "./cli-process.js";
+import { until, waitersOf } from "./cli-process.js";
 
 describe("signals to tenure run", () => {
   it("TERM goes to the command, and the lease is free only after it has ended", async () => {
@@ -47,14 +48,13 @@ describe("signals to tenure run", () => {
 
   it("TSTP stops the command and then the wrapper, CONT continues both", async () => {
     await using box = new Sandbox();
-    const script = "trap 'echo on; exit 4' CONT; echo $$ up; while :; do sleep 0.02; done";
-    const running = box.start(["run", "a", "-c", "--", script]);
-    const child = Number((await running.until(/(\d+) up/))[1]);
+    // It starts nothing: a shell that is stopped while it does waits inside vfork, in no state T.
+    const more = 'process.on("SIGCONT", () => { console.log("on"); process.exit(4); });';
+    const script = box.script("on.cjs", beating(box.file("beats"), more));
+    const running = box.start(["run", "a", "--", ...script]);
+    const child = Number((await running.until(/up (\d+)/))[1]);
     running.kill("SIGTSTP");
-    for (const pid of [running.pid, child]) {
-      // Each look is a process, so it cannot spin.
-      while (box.shell(`ps -o stat= -p ${pid}`).stdout.trim()[0] !== "T") continue;
-    }
+    await until("stopped", () => isStopped(running.pid) && isStopped(child));
     running.kill("SIGCONT");
     await running.until(/on/);
     expect((await running.ended).code).toBe(4);
@@ -95,8 +95,3 @@ describe("signals to tenure run", () => {
     expect(seen.stdout).not.toContain("INT 2");
   });
 });
-
-/** Waits until the store shows so many waiters; each look is a process, so it cannot spin. */
-async function waitersOf(box: Sandbox, name: string, count: number): Promise<void> {
-  while (((await box.show(name))["waiters"] ?? 0) !== count) continue;
-}

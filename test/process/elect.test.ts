@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { beating, isRunning, machineMs, Sandbox } from "./cli-process.js";
+import { beating, isRunning, machineMs, Sandbox, until, waitersOf } from "./cli-process.js";
 import type { Running } from "./cli-process.js";
 
 const TTL_MS = 1_500;
@@ -16,15 +16,6 @@ function candidate(box: Sandbox, name: string, more: readonly string[] = []): Ru
 
 async function childOf(leader: Running): Promise<number> {
   return Number((await leader.until(/up (\d+)/))[1]);
-}
-
-/** Waits for a condition, for ten seconds at most. */
-async function until(what: string, condition: () => boolean | Promise<boolean>): Promise<void> {
-  const fromMs = machineMs();
-  while (!(await condition())) {
-    if (machineMs() - fromMs > 10_000) throw new Error(`not within 10 s: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
 }
 
 const last = (box: Sandbox, name: string): number => Number(box.lines(`beats-${name}`).at(-1));
@@ -53,7 +44,7 @@ describe("tenure elect", () => {
     const child = await childOf(leader);
     const follower = candidate(box, "b");
     await follower.event("standing");
-    await until("in line", async () => (await box.show("job"))["waiters"] === 1);
+    await waitersOf(box, "job", 1);
     const killedMs = machineMs();
     leader.kill("SIGKILL");
     await childOf(follower);
@@ -92,7 +83,7 @@ describe("tenure elect", () => {
     expect(await status(port)).toBe(200);
     expect(readFileSync(box.file("ready-a"), "utf8").trim()).toBe(box.lines("terms-a")[0]);
     const follower = candidate(box, "b", ["--ready-file", box.file("ready-b")]);
-    await until("in line", async () => (await box.show("job"))["waiters"] === 1);
+    await waitersOf(box, "job", 1);
     expect(existsSync(box.file("ready-b"))).toBe(false);
     leader.kill("SIGSTOP");
     const frozenMs = machineMs();
@@ -144,7 +135,7 @@ describe("tenure elect", () => {
     await using box = new Sandbox();
     await box.tenure(["acquire", "job", "--ttl", "1m"]);
     const follower = box.start(["elect", "job", "--", "echo", "never"]);
-    await until("in line", async () => (await box.show("job"))["waiters"] === 1);
+    await waitersOf(box, "job", 1);
     follower.kill("SIGTERM");
     expect(await follower.ended).toMatchObject({ code: 143, stdout: "" });
     expect(await box.show("job")).toMatchObject({ waiters: 0 });

@@ -47,6 +47,12 @@ describe("the house", () => {
     expect(offenders(index, (file) => read(file).split("\n").length > 60)).toEqual([]);
   });
 
+  it("waits in no test without giving way: its time limit could not end it, and the run would hang", () => {
+    const tests = code.filter((file) => file.startsWith("test/"));
+    const spins = /while \([^\n]*(Sync\(|\.shell\()/;
+    expect(offenders(tests, (file) => spins.test(read(file)))).toEqual([]);
+  });
+
   it("leaves nothing marked as unfinished: file an issue, or do it", () => {
     expect(offenders(ours, (file) => unfinished.test(read(file)))).toEqual([]);
   });
