@@ -2,8 +2,9 @@
 //   npm run verify
 // The last line is `N passed, N failed` or `N passed, N failed, N skipped`.
 //
-// Checks that only read run two at a time, on two cores. All else comes one after the other: a
-// check beside the tests would take the time that servers need.
+// What no test needs runs first, some at a time: checks that only read, and what is to be had for
+// the tests. They come one after the other, since a check beside them would take the time that
+// servers need.
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
@@ -84,7 +85,9 @@ function vitest(report, args, node = [process.execPath], settings = {}) {
 }
 
 /** Real servers for the tests. Missing is as for {@link unlessMissing}; the tests count, too. */
-function servers() {
+async function servers(shows) {
+  // This installs them, beside other checks; the next only looks, unless something is missing.
+  await run(process.execPath, ["scripts/servers.mjs"], { shows });
   const missing = provideServers();
   const [failed, skipped] = ci ? [missing.length, 0] : [0, missing.length];
   const verdict = ci ? "FAILED" : "skipped";
@@ -135,23 +138,22 @@ const sqliteOn = (major) =>
 /** @typedef {{ name: string, run: (shows: boolean) => Count | Promise<Count> }} Step */
 
 /** One after the other; without packages or a build every later step would only fail again. */
-const first = [
+const first = [{ name: "build", run: command("npm", "run", "build", "--silent") }];
+/** The longest first. Node 24 has SQLite of its own, and so needs nothing compiled. */
+const besides = [
   { name: "servers", run: servers },
-  { name: "build", run: command("npm", "run", "build", "--silent") },
-];
-const readings = [
-  { name: "types", run: command("npm", "run", "check:types", "--silent") },
   { name: "lint", run: command("npm", "run", "check:lint", "--silent") },
-  { name: "imports", run: command("npm", "run", "check:imports", "--silent") },
-  { name: "unused code", run: command("npm", "run", "check:unused", "--silent") },
+  { name: "SQLite tests, Node 24", run: sqliteOn(24) },
+  { name: "types", run: command("npm", "run", "check:types", "--silent") },
   { name: "package", run: command("npm", "run", "check:package", "--silent") },
+  { name: "unused code", run: command("npm", "run", "check:unused", "--silent") },
+  { name: "imports", run: command("npm", "run", "check:imports", "--silent") },
 ];
 const runtimes = [
   { name: "smoke, this Node", run: command(process.execPath, "scripts/smoke.mjs") },
   { name: "smoke, Node 22", run: smoke(22) },
   { name: "smoke, Node 24", run: smoke(24) },
   { name: "smoke, Node 26", run: smoke(26) },
-  { name: "SQLite tests, Node 24", run: sqliteOn(24) },
 ];
 const tests = [{ name: "tests", run: vitest("tests", []) }];
 /** Needs what the tests have left. */
@@ -164,7 +166,13 @@ mkdirSync(reports, { recursive: true });
 
 // The lock file that npm leaves in node_modules tells that an install ran to its end.
 if (!existsSync(path.join(root, "node_modules/.package-lock.json"))) {
-  first.unshift({ name: "install", run: command("npm", "ci") });
+  const install = command("npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts");
+  first.unshift({ name: "install", run: install });
+}
+// Compiling takes one core for more than a minute, so that other checks run beside it.
+const compiled = "node_modules/better-sqlite3/build/Release/better_sqlite3.node";
+if (!existsSync(path.join(root, compiled))) {
+  besides.unshift({ name: "compile", run: command("npm", "rebuild") });
 }
 
 /** @type {(Count & { name: string, seconds: number })[]} */
@@ -188,19 +196,19 @@ async function runAll(steps, needed = []) {
   return true;
 }
 
-/** Two at a time; what each prints comes in one piece, at its end. */
-async function runInPairs(steps) {
+/** Three at a time, since some of them wait; what each prints comes in one piece, at its end. */
+async function runBesides(steps) {
   const waiting = [...steps];
   const worker = async () => {
     for (let step = waiting.shift(); step !== undefined; step = waiting.shift()) {
       await runOne(step, false);
     }
   };
-  await Promise.all([worker(), worker()]);
+  await Promise.all([worker(), worker(), worker()]);
 }
 
 if (await runAll(first, ["install", "build"])) {
-  await runInPairs(readings);
+  await runBesides(besides);
   for (const steps of [runtimes, tests, last]) await runAll(steps);
 }
 

@@ -1,5 +1,4 @@
 /** A process that works under idempotency keys; every effect is a row of `effects`. */
-import { createClient } from "redis";
 import { idempotency } from "../../../src/idempotency/open.js";
 import { serve } from "../serve.js";
 import { withWallClockOff } from "../wrong-clock.js";
@@ -28,6 +27,8 @@ serve({
     keys = await idempotency(url as any, { ...options, runtime });
     const who = String(process.pid);
     if (url.startsWith("redis")) {
+      // Loading it takes longer than all else that a child begins with.
+      const { createClient } = await import("redis");
       const client = createClient({ url });
       await client.connect();
       note = async (_, key, { hangs, pauseMs = 0 }) => {
