@@ -22,7 +22,10 @@ export function checkPlatform(verb: string): void {
 export function endOf(error: unknown, plan: CommandPlan, report: RunReport): number {
   if (error instanceof StartError) {
     const code = error.code === "ENOENT" ? EXIT.notFound : EXIT.cannotRun;
-    const why = code === EXIT.notFound ? "no such command" : `cannot be run (${error.message})`;
+    const why =
+      code === EXIT.notFound
+        ? "no such command; a shell's own words, or a line of it, need -c: -c -- 'exit 3'"
+        : `cannot be run (${error.message})`;
     report.failed(`${plan.file}: ${why}`, code);
     return code;
   }

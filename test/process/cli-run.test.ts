@@ -21,7 +21,9 @@ describe("tenure run: exit codes", () => {
     const plain = box.write("plain", "text", 0o644);
     const missing = await box.tenure(["run", "a", "--", "no-such-command-here"]);
     expect(missing.code).toBe(127);
-    expect(missing.stderr).toContain("no-such-command-here");
+    expect(missing.stderr).toContain("no-such-command-here: no such command");
+    const word = await box.tenure(["run", "a", "--", "exit", "3"]);
+    expect(word).toMatchObject({ code: 127, stderr: expect.stringContaining("-c -- 'exit 3'") });
     expect((await box.tenure(["run", "a", "--", plain])).code).toBe(126);
     expect((await box.tenure(["run", "a", "--", box.dir])).code).toBe(126);
     expect((await box.show("a"))["held"]).toBe(false);

@@ -69,7 +69,8 @@ function checkPath(path: unknown): string {
     throw new ArgumentTypeError("path", path, "the path of a file");
   }
   if (path === ":memory:" || path.startsWith("file:")) {
-    throw new ArgumentTypeError("path", path, "the path of a file that other processes can open");
+    const instead = "for tests, leases have memory:, and patterns take a database object";
+    throw new ArgumentTypeError("path", path, `a file that other processes can open; ${instead}`);
   }
   if (path.startsWith("sqlite:")) {
     throw new ArgumentTypeError("path", path, "the path alone, without sqlite: before it");

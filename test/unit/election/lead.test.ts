@@ -5,6 +5,7 @@ import {
   StepDownTimeoutError,
   UnavailableError,
 } from "../../../src/core/errors.js";
+import type { EventSink } from "../../../src/core/events.js";
 import type { Leadership } from "../../../src/election/term.js";
 import { gate, present } from "../core/rig.js";
 import { aborted, cut, heal, race, stores, terms, until } from "./candidates.js";
@@ -28,6 +29,22 @@ describe.each(Object.keys(stores))("lead, on a store that %s", (kind) => {
       `revoked ${seen[0]!.term} resigned`,
     ]);
     expect(sim.pendingTimers()).toBe(0);
+  });
+
+  it("begins no work of a term that was revoked before it", async () => {
+    const { sim, candidates } = await race(kind, 1);
+    const { events } = sim.runtime as { events: EventSink };
+    const stop = new AbortController();
+    const tell = events.publish.bind(events);
+    events.publish = (event) => {
+      tell(event);
+      if (event.type === "elected") stop.abort(new Error("enough"));
+    };
+    let ran = 0;
+    const leading = candidates[0]!.election.lead(() => void ran++, stop).catch((e: unknown) => e);
+    expect(await sim.until(leading)).toMatchObject({ message: "enough" });
+    expect(ran).toBe(0);
+    expect(await candidates[0]!.election.leader()).toBeNull();
   });
 
   it("rejects with the work's own error, and has resigned then", async () => {
