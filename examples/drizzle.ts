@@ -20,14 +20,10 @@ const account = pgTable("account", {
 /** How the fence runs its statements in a transaction of Drizzle. */
 function runIn(tx: { execute(query: SQL): PromiseLike<unknown> }): RunSql {
   return (text, values) => {
-    const parts = text.split(/\$\d+/);
-    return tx.execute(
-      sql.join(
-        parts.flatMap((part, i) =>
-          i < values.length ? [sql.raw(part), sql`${values[i]}`] : [sql.raw(part)],
-        ),
-      ),
-    );
+    // Text, number of a parameter, text, and so on.
+    const parts = text.split(/\$(\d+)/);
+    const bound = parts.map((part, i) => (i % 2 === 0 ? sql.raw(part) : sql`${values[+part - 1]}`));
+    return tx.execute(sql.join(bound));
   };
 }
 
