@@ -40,7 +40,8 @@ export interface Ran {
 /** Runs a command to its end; a failing one is an answer, not an exception. */
 export function run(command: string, args: readonly string[], cwd: string): Ran {
   try {
-    const output = execFileSync(command, args, { cwd, encoding: "utf8", stdio: "pipe" });
+    const settings = { cwd, encoding: "utf8", stdio: "pipe", timeout: 120_000 } as const;
+    const output = execFileSync(command, args, settings);
     return { code: 0, output };
   } catch (error) {
     const failed = error as { status?: number; stdout?: string; stderr?: string };

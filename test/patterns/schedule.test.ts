@@ -82,7 +82,8 @@ it("says how to install the parser of expressions where it is missing", () => {
     const error = await cronTimes("* * * * *", "UTC").then(() => null, (e) => e);
     console.log(JSON.stringify([error?.name, error?.retryable, error?.message]));`;
   const args = ["--input-type=module", "--eval", program];
-  const said = execFileSync(process.execPath, args, { cwd: folder, encoding: "utf8" });
+  const settings = { cwd: folder, encoding: "utf8", timeout: 60_000 } as const;
+  const said = execFileSync(process.execPath, args, settings);
   expect(JSON.parse(said)).toEqual([
     "UnavailableError",
     false,

@@ -173,6 +173,7 @@ test("without a library the error prints the line that installs one", () => {
   const ran = spawnSync(process.execPath, ["--input-type=module", "-e", script, bundle], {
     encoding: "utf8",
     cwd: temporaryFolder(),
+    timeout: 60_000,
   });
   const [code, retryable, message] = JSON.parse(ran.stdout) as [string, boolean, string];
   expect([code, retryable]).toEqual(["TENURE_UNAVAILABLE", false]);

@@ -19,7 +19,8 @@ it("says how to install Kafka's client library where it is missing", () => {
     const error = await kafkaPartitions({}, {}).then(() => null, (e) => e);
     console.log(JSON.stringify([error?.name, error?.retryable, error?.install, error?.message]));`;
   const args = ["--input-type=module", "--eval", program];
-  const said = execFileSync(process.execPath, args, { cwd: folder, encoding: "utf8" });
+  const settings = { cwd: folder, encoding: "utf8", timeout: 60_000 } as const;
+  const said = execFileSync(process.execPath, args, settings);
   const install = "npm install @platformatic/kafka@1";
   expect(JSON.parse(said)).toEqual([
     "UnavailableError",
