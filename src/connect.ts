@@ -60,6 +60,10 @@ const consul: Opener = async ({ whole }, options) =>
 const dynamodb: Opener = async ({ whole }, options) =>
   (await import("./backends/dynamodb/open.js")).dynamodb(whole, options);
 
+const STORE_OPTIONS =
+  "; those of a store go to its function, such as await postgres(url, { schema }) of " +
+  '"tenure/backends/postgres", and connect takes what that gives';
+
 const OPENERS: Readonly<Record<Scheme, Opener>> = {
   memory: async ({ whole, rest }, options) => {
     if (rest !== "") throw new ArgumentTypeError("url", whole, '"memory:" and no more');
@@ -143,11 +147,11 @@ export async function connect(
     checkNoClient(store);
     checkBackend(store);
     return taking(store, async () => {
-      checkKnown(options, CONNECT_OPTIONS);
+      checkKnown(options, CONNECT_OPTIONS, STORE_OPTIONS);
       return await Tenure.open(store, options.runtime ?? platform(), options);
     });
   }
-  checkKnown(options, CONNECT_OPTIONS);
+  checkKnown(options, CONNECT_OPTIONS, STORE_OPTIONS);
   const runtime = options.runtime ?? platform();
   // Before anything is opened, or made.
   const demands = checkDemands(options.purpose, options.require);

@@ -268,11 +268,16 @@ function isPromise(value: object): boolean {
   }
 }
 
-/** A value as an error message shows it: short, typed, never throwing. */
+/** A URL given where none is taken: what has a user part or a query may have a password. */
+const MAY_HAVE_SECRET = /^([a-z][a-z0-9+.-]*:)(?:.*:)?\/\/.*[@?].*$/is;
+
+/** A value as an error message shows it: short, typed, without secrets, never throwing. */
 function show(value: unknown): string {
   switch (typeof value) {
-    case "string":
-      return JSON.stringify(value.length > 80 ? `${value.slice(0, 80)}…` : value);
+    case "string": {
+      const text = value.replace(MAY_HAVE_SECRET, "$1…");
+      return JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text);
+    }
     case "bigint":
       return `${value}n`;
     case "function":

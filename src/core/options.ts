@@ -189,11 +189,12 @@ const LEASE_OPTIONS = ["ttl", "renew", "renewEvery", "grace", "maxHold", "holder
 const ACQUIRE_OPTIONS: readonly string[] = [...LEASE_OPTIONS, "wait", "signal"];
 
 /** An options object of known options: a misspelt one would be the default in silence. */
-export function checkKnown(options: unknown, known: readonly string[]): void {
+export function checkKnown(options: unknown, known: readonly string[], others = ""): void {
   checkObject(options, "options");
   for (const [key, value] of Object.entries(options as object)) {
     if (known.includes(key)) continue;
-    throw new ArgumentTypeError(key, value, `left out: the options are ${known.join(", ")}`);
+    const must = `left out: the options are ${known.join(", ")}${others}`;
+    throw new ArgumentTypeError(key, value, must);
   }
 }
 

@@ -330,7 +330,8 @@ export class Tenure<T extends FencingToken | undefined = FencingToken>
     const mode = checkWord(options.onUnavailable ?? "fail", "onUnavailable", ["fail", "proceed"]);
     if (mode === "proceed" && this.purpose !== "efficiency") {
       throw new GuaranteeError(
-        `onUnavailable: "proceed" runs the work without a lease: say purpose: "efficiency"`,
+        `onUnavailable: "proceed" runs the work without a lease: ` +
+          `connect(…, { purpose: "efficiency" }) says that a double run only wastes work`,
         { lock: name, backend: this.#name },
       );
     }

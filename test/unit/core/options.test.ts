@@ -212,6 +212,26 @@ it("a promise that nobody awaited is told as one, wherever it is given", async (
   await expect(a.acquire(shy as never)).rejects.toThrow(/got an object/);
 });
 
+it("a URL with user and password, where none is taken, is not told", async () => {
+  const { a } = await rig();
+  for (const url of [
+    "postgres://app:secret@db/app",
+    "redlock:redis://:secret@one,redis://two",
+    "postgres://db/app?user=app&password=secret",
+    `redis://:${"secret".repeat(20)}@db`,
+  ]) {
+    const error = await a.acquire("x", { ttl: url as never }).catch((thrown: unknown) => thrown);
+    expect(String(error)).toMatch(/got "(postgres|redlock|redis):…"$/);
+  }
+  await expect(a.acquire("x", { ttl: "a://b" as never })).rejects.toThrow(/got "a:\/\/b"/);
+});
+
+it("an option of a store, given to connect, is told where it goes", async () => {
+  await expect(connect("memory:", { schema: "locks" } as never)).rejects.toThrow(
+    /^schema must be left out: the options are purpose, .*await postgres\(url, \{ schema \}\)/,
+  );
+});
+
 describe("what a store must promise", () => {
   const sim = simulatedRuntime({ seed: 2 });
   const plain = (): Backend => memoryBackend({ runtime: sim.runtime });
