@@ -7,7 +7,12 @@
  * each dialect says for itself.
  */
 import type { Timers } from "../core/clock.js";
-import { OutcomeUnknownError, UnavailableError, type TenureError } from "../core/errors.js";
+import {
+  LeaseLostError,
+  OutcomeUnknownError,
+  UnavailableError,
+  type TenureError,
+} from "../core/errors.js";
 import { OutOfTime, timeLimit, type Progress, type TimeLimit } from "../core/time-limit.js";
 import { throwIfAborted } from "./bearer.js";
 import type { FenceCall } from "./contract.js";
@@ -59,12 +64,19 @@ export class Transactions implements SqlTransactions {
     this.#parts = parts;
   }
 
-  /** Milliseconds that a transaction has. @throws UnavailableError when there are none. */
+  /**
+   * Milliseconds that a transaction has.
+   *
+   * @throws LeaseLostError when there are none: no trying again gives it some.
+   */
   timeFor(during: string, call: FenceCall): number {
     throwIfAborted(call);
     const ms = Math.floor(Math.min(call.remainingMs(), this.#parts.transactionMs));
     if (ms >= 1) return ms;
-    throw this.#unavailable(`cannot ${during}: the lease has no time left`);
+    const message = `cannot ${during}: the lease has no time left: it was given back, or is over`;
+    // At its deadline a lease has aborted its signal.
+    const reason = call.signal === undefined ? "deadline" : "released";
+    throw new LeaseLostError(message, { backend: this.#parts.backend, reason });
   }
 
   async run<R>(

@@ -172,6 +172,8 @@ export class ServerStore<K extends ServerDialect> implements SqlStore<ServerDial
       result = await (work as (tx: ServerTx) => R)(tx);
     } catch (error) {
       tx.abandon();
+      const undone = tx.undoneBy(error);
+      if (undone !== undefined) throw undone;
       throw tx.failedWith(error) ? this.#callersFailure(error, during) : error;
     }
     await tx.end();

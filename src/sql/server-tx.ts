@@ -43,6 +43,9 @@ export type CallersServer =
   | { unsafe(text: string, values?: never[]): PromiseLike<unknown> }
   | RunSql;
 
+/** PostgreSQL to each statement after one that failed: in_failed_sql_transaction. */
+const IS_UNDONE = "25P02";
+
 /** The transaction of one piece of work. */
 export class ServerWork implements ServerTx {
   readonly #transaction: ServerTransaction;
@@ -50,6 +53,7 @@ export class ServerWork implements ServerTx {
   readonly #pending = new Set<Promise<unknown>>();
   /** What statements failed with: the library's errors, not the caller's own. */
   readonly #failures = new WeakSet<object>();
+  #first: unknown;
   #isOpen = true;
 
   constructor(transaction: ServerTransaction, dialect: Dialect) {
@@ -69,6 +73,7 @@ export class ServerWork implements ServerTx {
     this.#check();
     const answer = this.ask(text, values) as Promise<R[]>;
     answer.catch((error: unknown) => {
+      this.#first ??= error;
       if (typeof error === "object" && error !== null) this.#failures.add(error);
     });
     return this.keep(answer);
@@ -106,18 +111,32 @@ export class ServerWork implements ServerTx {
     return typeof error === "object" && error !== null && this.#failures.has(error);
   }
 
+  /**
+   * What undid the work, for an error that only says that the transaction is undone: a statement
+   * before it, whose failure nobody awaited or somebody caught. Undefined for any other error.
+   */
+  undoneBy(error: unknown): UnavailableError | undefined {
+    type Told = { readonly code?: unknown; readonly cause?: unknown } | null | undefined;
+    const told = error as Told;
+    // A statement of ours has it as the cause of its own error.
+    const isUndone = [told, told?.cause as Told].some((each) => each?.code === IS_UNDONE);
+    return isUndone && this.#first !== undefined ? this.#undone(this.#first) : undefined;
+  }
+
   /** Of no use from here on. Rejects when a statement failed, whether or not it was awaited. */
   async end(): Promise<void> {
     this.#isOpen = false;
     try {
       await Promise.all(this.#pending);
     } catch (cause) {
-      const why = cause instanceof Error ? cause.message : String(cause);
-      throw new UnavailableError(`a statement failed, so nothing was committed: ${why}`, {
-        backend: this.#dialect,
-        cause,
-      });
+      throw this.#undone(cause);
     }
+  }
+
+  #undone(cause: unknown): UnavailableError {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    const text = `a statement failed, so nothing was committed: ${why}`;
+    return new UnavailableError(text, { backend: this.#dialect, cause });
   }
 
   /** Of no use from here on, whatever becomes of its statements. */

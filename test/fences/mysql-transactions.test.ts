@@ -144,7 +144,9 @@ describeOn(mariadbProgram, "transactions of the MySQL fence", () => {
       await expect(kept?.query(add)).rejects.toThrow(/was over/);
       expect(await balance()).toBe(6);
       const late = bearer(7, { remaining: () => 0 });
-      await expect(fence.arm(late, "a")).rejects.toThrow(/no time left/);
+      const refused = fence.arm(late, "a");
+      await expect(refused).rejects.toThrow(/no time left: it was given back, or is over/);
+      await expect(refused).rejects.toMatchObject({ code: "TENURE_LEASE_LOST" });
     });
 
     it("waits no longer than that for the mark, nor for a connection of the pool", async () => {

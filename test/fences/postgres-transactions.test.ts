@@ -203,7 +203,9 @@ describeOn(postgresProgram, "transactions of the Postgres fence", () => {
       const over = await postgresFence(pool).arm(bearer(6, { remaining: () => 1_000 }), "b");
       expect(over.arm).toBe(1);
       const late = bearer(7, { remaining: () => 0 });
-      await expect(postgresFence(pool).arm(late, "a")).rejects.toThrow(/no time left/);
+      const refused = postgresFence(pool).arm(late, "a");
+      await expect(refused).rejects.toThrow(/no time left: it was given back, or is over/);
+      await expect(refused).rejects.toMatchObject({ code: "TENURE_LEASE_LOST" });
       expect(await postgresFence(pool).mark("a")).toMatchObject({ token: handle.token });
     });
 

@@ -219,6 +219,11 @@ onStores("a store of the patterns", (store) => {
         tx.query("SELECT nothing FROM nowhere").catch(() => undefined);
       });
       await expect(unseen).rejects.toThrow(/a statement failed, so nothing was committed/);
+      const first = s.transaction("work", async (tx: any) => {
+        tx.query("SELECT nothing FROM nowhere").catch(() => undefined);
+        await s.within(tx)("put", () => put("never", 2n));
+      });
+      await expect(first).rejects.toThrow(/so nothing was committed: .*nowhere/);
       expect(await s.run("look", () => look("never"))).toBeNull();
     }
     expect(await s.run("look", () => look("new"))).toEqual({ amount: 2n, note: "" });

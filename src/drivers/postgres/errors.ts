@@ -20,6 +20,9 @@ export interface PostgresFailure extends ErrorContext {
   readonly unsent?: boolean;
 }
 
+/** What `pg` says, by itself, when the server asks for a password and it has none. */
+const NO_PASSWORD = /client password must be a (non-empty )?string/;
+
 /** Serialization failure, deadlock, lock not available in time. */
 const CONTENTION: readonly string[] = ["40001", "40P01", "55P03"];
 
@@ -108,6 +111,10 @@ export function explainPostgres(error: unknown, failure: PostgresFailure): Tenur
       ...context,
       retryable: staying === undefined,
     });
+  }
+  if (NO_PASSWORD.test(message)) {
+    const what = "the server wants a password, and none was given";
+    return new UnavailableError(told(`${what} (${message})`), { ...context, retryable: false });
   }
   if (unsent || wasNeverSent(error)) {
     return new UnavailableError(told(`Postgres cannot be reached: ${message}`), context);

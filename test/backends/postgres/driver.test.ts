@@ -256,4 +256,11 @@ describe("errors of Postgres", () => {
     expect(family(Object.assign(new Error("no"), { syscall: "connect" }))).toBe("unavailable");
     expect(sqlState(Object.assign(new Error("x"), { code: "EPIPE" }))).toBeUndefined();
   });
+
+  it("a password that was not given is no server out of reach", () => {
+    const asked = new Error("SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a string");
+    const told = explainPostgres(asked, { during: "connect", unsent: true });
+    expect(told).toMatchObject({ family: "unavailable", retryable: false });
+    expect(told.message).toMatch(/^cannot connect: the server wants a password, and none was given/);
+  });
 });
