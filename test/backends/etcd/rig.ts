@@ -5,6 +5,7 @@ import { etcdBackend, type EtcdBackend } from "../../../src/backends/etcd/index.
 import { etcd, type EtcdOptions } from "../../../src/backends/etcd/open.js";
 import { Keys } from "../../../src/backends/etcd/records.js";
 import type { AcquireRequest, Call } from "../../../src/core/backend.js";
+import type { Runtime } from "../../../src/core/runtime.js";
 import { Tenure } from "../../../src/core/tenure.js";
 import type { FencingToken } from "../../../src/core/token.js";
 import type { EtcdClient } from "../../../src/drivers/etcd/client.js";
@@ -56,6 +57,7 @@ export interface Between {
 export async function backendOn(
   hosts: string | readonly string[],
   between: Between = {},
+  runtime: Runtime = platform(),
 ): Promise<EtcdBackend> {
   const client = clientOn(hosts);
   const gateway: EtcdGateway = {
@@ -65,7 +67,7 @@ export async function backendOn(
     },
     watch: (create, sink) => client.watch(create, sink),
   };
-  const backend = etcdBackend({ gateway, close: () => undefined, runtime: platform() });
+  const backend = etcdBackend({ gateway, close: () => undefined, runtime });
   await backend.open?.(call);
   return backend;
 }
