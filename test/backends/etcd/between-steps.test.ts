@@ -82,6 +82,21 @@ describeOn(etcdProgram, "what comes between two steps of the etcd backend", () =
     expect(await other.renew([offer], call)).toEqual(["renewed"]);
   });
 
+  it("an offer is not passed over by the process that has it, however long it takes to confirm", async () => {
+    const real = platform();
+    let aheadMs = 0;
+    const clock = { ...real.clock, monotonicMs: () => real.clock.monotonicMs() + aheadMs };
+    const backend = await backendOn(server.url, {}, { ...real, clock });
+    if (backend.waiting.kind !== "queue") throw new Error("no queue");
+    const ticket = await enqueue(backend, request(name, await session(backend)));
+    for (let time = 0; time < 3; time++) {
+      const [offer] = await backend.waiting.touch([ticket], call);
+      expect(offer).toMatchObject({ holder: ticket.holder });
+      aheadMs += 1_500;
+    }
+    expect(await contenders(server, name)).toMatchObject([{ holder: ticket.holder }]);
+  });
+
   it("a renewal does not show a record that rests on another session", async () => {
     const backend = await backendOn(server.url);
     const wish = request(name, await session(backend));

@@ -1,3 +1,4 @@
+import { getEventListeners } from "node:events";
 import { describe, expect, it } from "vitest";
 import {
   LeaseLostError,
@@ -68,6 +69,22 @@ describe("waiting", () => {
     await (await sim.until(waiting)).release();
     await sim.settle();
     expect(sim.pendingTimers()).toBe(0);
+  });
+
+  it("listens to its signal no longer than it lasts, however it ends", async () => {
+    const { sim, a, b } = await rig();
+    const { signal } = new AbortController();
+    const listeners = (): number => getEventListeners(signal, "abort").length;
+    const lease = await a.acquire("x", { signal });
+    expect(listeners()).toBe(0);
+    const refused = b.acquire("x", { wait: 100, signal });
+    const granted = b.acquire("x", { signal });
+    expect(listeners()).toBe(1);
+    await expect(sim.until(refused)).rejects.toBeInstanceOf(NotAcquiredError);
+    expect(listeners()).toBe(1);
+    await lease.release();
+    expect((await sim.until(granted)).state).toBe("held");
+    expect(listeners()).toBe(0);
   });
 
   it("does no I/O when its signal was aborted before the call (case 18)", async () => {

@@ -72,6 +72,7 @@ describe("bad input is a typed error before any I/O, naming option and value (ca
     ["\ud800", TypeError],
     ["é".repeat(257), RangeError],
     ["a".repeat(513), RangeError],
+    ["€".repeat(171), RangeError],
     [7, TypeError],
     [undefined, TypeError],
     [null, TypeError],
