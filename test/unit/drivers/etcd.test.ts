@@ -4,6 +4,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { OutcomeUnknownError, UnavailableError } from "../../../src/core/errors.js";
 import type { EtcdClient } from "../../../src/drivers/etcd/client.js";
 import { etcdClient } from "../../../src/drivers/etcd/open.js";
+import { platform } from "../../../src/platform/index.js";
 
 /** A member that does as it is told, and its address. */
 async function member(
@@ -63,5 +64,25 @@ describe("of a request to etcd that brought no answer", () => {
     });
     const two = clientOn(await leaderless(), await good());
     expect(await two.ask("kv/txn", {}, enough)).toMatchObject({ isLoose: false });
+  });
+
+  it("whose time was over before its login had been answered, nothing has been sent", async () => {
+    const real = platform();
+    let aheadMs = 0;
+    const clock = { ...real.clock, monotonicMs: () => real.clock.monotonicMs() + aheadMs };
+    const asked: (string | undefined)[] = [];
+    const host = await member(({ url }, response) => {
+      asked.push(url);
+      aheadMs += 1_000;
+      response.end('{"token":"t"}');
+    });
+    const access = { user: "me", password: "secret" };
+    const client = etcdClient([host], access, { ...real, clock });
+    onTestFinished(() => client.close());
+    await expect(client.ask("kv/txn", {}, options)).rejects.toMatchObject({
+      family: "unavailable",
+      message: "cannot test: no time was left to send it",
+    });
+    expect(asked).toEqual(["/v3/auth/authenticate"]);
   });
 });
