@@ -163,6 +163,29 @@ describeOn(zookeeperProgram, "lines of a zookeeper server", () => {
     expect(await backend.release([undo], call())).toEqual(["not-held"]);
   });
 
+  it("tells a release whose answer was lost as one when it is asked for again (case 27)", async () => {
+    const name = freshName();
+    const proxy = await proxyTo(server);
+    const backend = await openOn(at(proxy));
+    const hand = handOn(server.url);
+    const held = await take(backend, (await requester(backend))(name));
+    expect(await nodesOf(hand, name)).toHaveLength(1);
+    const within = new AbortController();
+    proxy.silence("reply");
+    const release = (async () =>
+      backend.release([held], { signal: within.signal, timeoutMs: 10_000 }))();
+    release.catch(() => undefined);
+    await until("the server has deleted the node", async () => {
+      return ((await nodesOf(hand, name)) ?? []).length === 0;
+    });
+    within.abort(new Error("given up"));
+    proxy.cut();
+    await expect(release).rejects.toThrow(OutcomeUnknownError);
+    await proxy.heal();
+    // By its own hand and no other: not what a lease comes to that somebody has taken away.
+    expect(await backend.release([held], call())).toEqual(["released"]);
+  });
+
   it("deletes what an earlier session left of the same attempt, and never adopts it", async () => {
     const name = freshName();
     const backend = await openOn(server.url);
