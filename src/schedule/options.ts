@@ -41,8 +41,10 @@ export interface ScheduleOptions extends SqlStoreOptions {
   /** Ends the schedule in this process, after the runs that last. */
   readonly signal?: AbortSignal;
   /**
-   * Told what the work threw, with its fire, and what the store failed with; the schedule goes on.
-   * If it throws itself, the schedule ends, and rejects with that. Default: a `tenure:warning`.
+   * Told what the work threw, with its fire, and what the store failed with; the schedule goes on,
+   * unless asking the store again cannot help: then this is the last that it is told, and what
+   * `ended` rejects with. If it throws itself, the schedule ends, and rejects with that. Default: a
+   * `tenure:warning`.
    */
   readonly onError?: OnError<FailedFire>;
 }

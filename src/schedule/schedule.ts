@@ -45,8 +45,8 @@ export interface ScheduleParts<K extends ScheduleDialect> {
 export class Schedule<K extends ScheduleDialect> {
   readonly name: string;
   /**
-   * Settles when it has ended; rejects when asking the store again cannot help, and with what
-   * `onError` threw.
+   * Settles when it has ended; rejects when asking the store again cannot help, which `onError` is
+   * told, too, since nobody need look here; and with what `onError` threw.
    */
   readonly ended: Promise<void>;
   readonly #parts: ScheduleParts<K>;
@@ -97,6 +97,10 @@ export class Schedule<K extends ScheduleDialect> {
         this.#resting = restFor(runtime, Math.min(inMs, LONGEST_REST_MS), this.#stop.signal);
         await this.#resting.over;
       }
+    } catch (error) {
+      // Whoever does not look at `ended` would wait for fires that never come.
+      this.#mishaps.tell(error);
+      throw error;
     } finally {
       await Promise.all(this.#running);
     }

@@ -77,6 +77,20 @@ onStores(
       expect(told).toEqual([{ type: "warning", name: "report", backend: dialect, message }]);
     });
 
+    it("tells what ended it where asking the store again cannot help", async () => {
+      const spot = await store.fresh();
+      const told: unknown[] = [];
+      const onError = (error: unknown): void => void told.push(error);
+      const one = await spot.open((target, more) =>
+        schedule(target, "job", "* * * * * *", () => undefined, { ...more, onError }),
+      );
+      const table = spot.dialect === "sqlite" ? "tenure_" : `${spot.options.schema}.`;
+      await spot.query(`DROP TABLE ${table}schedule_name`);
+      const why: unknown = await one.ended.catch((error: unknown) => error);
+      expect(why).toMatchObject({ family: "unavailable", retryable: false });
+      expect(told).toEqual([why]);
+    });
+
     it("ends with what `onError` throws, once the run is recorded", async () => {
       const spot = await store.fresh();
       const work = (): never => {
