@@ -17,6 +17,7 @@ import { adoptPostgres, openPostgres } from "../drivers/postgres/open.js";
 import type { UserSqliteDatabase } from "../drivers/sqlite/database.js";
 import { explainSqlite, isBusy } from "../drivers/sqlite/errors.js";
 import { adoptSqlite, openSqlite } from "../drivers/sqlite/open.js";
+import { FilePlace } from "../drivers/sqlite/place.js";
 import { platform } from "../platform/index.js";
 import { machine } from "../platform/machine.js";
 import { prepare } from "./preparation.js";
@@ -217,6 +218,9 @@ async function overSqlite(
       isBusy,
       explain: explain(connection.file),
       clock: () => sqliteClock(here, runtime.clock),
+      // A caller may change the journal mode of a connection of theirs, and the log goes with it.
+      place: () =>
+        new FilePlace(connection.file, ownsConnection, () => runtime.clock.monotonicMs()),
     },
     timeoutMs,
   );

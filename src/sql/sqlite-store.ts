@@ -33,6 +33,16 @@ export interface SqliteParts {
   explain(error: unknown, during: string, committing: boolean): TenureError;
   /** Reads the file's clock. */
   clock(): Script<NowMs>;
+  /** The file as it is now; to be asked for in the first transaction. */
+  place(): SqlitePlace;
+}
+
+/** Where the file was found. */
+export interface SqlitePlace {
+  /** @throws UnavailableError when it was deleted or replaced since. */
+  check(): void;
+  /** As `check`, at most every 100 ms. */
+  checkNowAndThen(): void;
 }
 
 /** Tries that follow at once; most locks are held for less than a millisecond. */
@@ -56,6 +66,7 @@ export class SqliteStore implements SqlStore<"sqlite"> {
   readonly #rendering: Rendering;
   readonly #adopted = new WeakMap<object, SqliteConnection>();
   #isOpen = true;
+  #place: SqlitePlace | undefined;
 
   constructor(parts: SqliteParts, timeoutMs: number) {
     this.#parts = parts;
@@ -87,6 +98,8 @@ export class SqliteStore implements SqlStore<"sqlite"> {
     const connection = this.#connection;
     const isAlone = step instanceof Look || step instanceof Alone;
     if (!isAlone || !this.#isOpen || connection.inTransaction) return LEFT_OUT;
+    if (step instanceof Look) this.#place?.checkNowAndThen();
+    else this.#place?.check();
     try {
       return this.#withoutWaiting(() => runAlone(connection, this.#rendering, step));
     } catch (error) {
@@ -101,6 +114,7 @@ export class SqliteStore implements SqlStore<"sqlite"> {
     return (during, make) => {
       // It may have ended since.
       connectionOf(tx, adopt, this.#connection.file);
+      this.#place?.check();
       const script = make();
       try {
         return runOn(connection, this.#rendering, script);
@@ -230,6 +244,7 @@ export class SqliteStore implements SqlStore<"sqlite"> {
     }
     let result: R;
     try {
+      (this.#place ??= this.#parts.place()).check();
       if (!this.#parts.ownsConnection) setGuard(connection);
       result = step();
     } catch (error) {

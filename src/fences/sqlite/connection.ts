@@ -41,6 +41,16 @@ export interface SqliteParts {
   /** An error of Tenure for what was thrown `during` a step; `committing`: by COMMIT itself. */
   explain(error: unknown, during: string, committing: boolean): TenureError;
   readonly heldCheck: HeldCheck;
+  /** The file as it is now; to be asked for in the first transaction. */
+  place(connection: Connection): SqlitePlace;
+}
+
+/** Where the file was found. */
+export interface SqlitePlace {
+  /** @throws UnavailableError when it was deleted or replaced since. */
+  check(): void;
+  /** As `check`, at most every 100 ms. */
+  checkNowAndThen(): void;
 }
 
 /** How a lease record in the same file is tested. */

@@ -3,6 +3,7 @@ import { explainSqlite, isBusy } from "../../drivers/sqlite/errors.js";
 import type { UserSqliteDatabase } from "../../drivers/sqlite/database.js";
 import { HELD_AND_LIVE_SQL, KEEPS_LEASES_SQL, STORE_ID_SQL } from "../../drivers/sqlite/lease-table.js";
 import { adoptSqlite, openSqlite } from "../../drivers/sqlite/open.js";
+import { FilePlace } from "../../drivers/sqlite/place.js";
 import { platform } from "../../platform/index.js";
 import { machine } from "../../platform/machine.js";
 import type { OnStale } from "../contract.js";
@@ -40,8 +41,9 @@ export function sqliteParts(pathOrDatabase: string | UserSqliteDatabase): Sqlite
   const isPath = typeof pathOrDatabase === "string";
   const given = isPath ? undefined : adoptSqlite(pathOrDatabase);
   let file = isPath ? pathOrDatabase : (given?.file ?? "");
+  const runtime = platform();
   return {
-    runtime: platform(),
+    runtime,
     ownsConnection: isPath,
     connect: async () => {
       const connection = given ?? (await openSqlite(file));
@@ -52,6 +54,8 @@ export function sqliteParts(pathOrDatabase: string | UserSqliteDatabase): Sqlite
     explain: (error, during, committing) =>
       explainSqlite(error, { file, during, committing, backend: "sqlite" }),
     heldCheck,
+    // A caller may change the journal mode of a connection of theirs, and the log goes with it.
+    place: ({ file: at }) => new FilePlace(at, isPath, () => runtime.clock.monotonicMs()),
   };
 }
 

@@ -11,7 +11,7 @@ import { OutcomeUnknownError, UnavailableError } from "../../core/errors.js";
 import { isGuarded, isSqlites, setGuard } from "../../dialects/sqlite.js";
 import { throwIfAborted } from "../bearer.js";
 import type { FenceCall } from "../contract.js";
-import type { Connection, SqliteParts } from "./connection.js";
+import type { Connection, SqliteParts, SqlitePlace } from "./connection.js";
 
 /** Tries that follow at once; most locks are held for less than a millisecond. */
 const EAGER_TRIES = 5;
@@ -22,6 +22,7 @@ export class Transactions {
   readonly connection: Connection;
   readonly #parts: SqliteParts;
   readonly #busyMs: number;
+  #place: SqlitePlace | undefined;
 
   constructor(connection: Connection, parts: SqliteParts, busyMs: number) {
     this.connection = connection;
@@ -110,6 +111,9 @@ export class Transactions {
     this.own(during, () => connection.prepare(begin).run());
     let result: R;
     try {
+      this.#place ??= this.#parts.place(connection);
+      if (end === "COMMIT") this.#place.check();
+      else this.#place.checkNowAndThen();
       if (!this.#parts.ownsConnection) setGuard(connection);
       result = step();
     } catch (error) {
