@@ -18,6 +18,9 @@ const reports = path.join(root, ".verify");
 /** A run of tests that takes longer hangs. All of them take 20 minutes on two cores. */
 const TESTS_WITHIN_MS = 45 * 60_000;
 
+/** Under `npm run --silent` npm would keep what went wrong to itself. */
+const SPOKEN = "--loglevel=warn";
+
 /** @typedef {{ passed: number, failed: number, skipped: number, notes: string[] }} Count */
 
 /**
@@ -166,13 +169,13 @@ mkdirSync(reports, { recursive: true });
 
 // The lock file that npm leaves in node_modules tells that an install ran to its end.
 if (!existsSync(path.join(root, "node_modules/.package-lock.json"))) {
-  const install = command("npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts");
+  const install = command("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", SPOKEN);
   first.unshift({ name: "install", run: install });
 }
 // Compiling takes one core for more than a minute, so that other checks run beside it.
 const compiled = "node_modules/better-sqlite3/build/Release/better_sqlite3.node";
 if (!existsSync(path.join(root, compiled))) {
-  besides.unshift({ name: "compile", run: command("npm", "rebuild") });
+  besides.unshift({ name: "compile", run: command("npm", "rebuild", SPOKEN) });
 }
 
 /** @type {(Count & { name: string, seconds: number })[]} */

@@ -1,5 +1,6 @@
 import { ArgumentRangeError, ArgumentTypeError, LeaseLostError } from "../core/errors.js";
 import { checkName } from "../core/names.js";
+import { checkTokenValue } from "../core/options.js";
 import { MAX_TOKEN, type TokenBearer } from "../core/token.js";
 import type { Scope } from "./decide.js";
 
@@ -28,9 +29,10 @@ export function checkBearer(bearer: TokenBearer): Armer {
     throw new ArgumentTypeError("bearer", given, "a lease, or its name, token, holder and storeId");
   }
   const token: unknown = bearer.token;
-  if (typeof token !== "bigint") {
+  if (token === undefined) {
     throw new ArgumentTypeError("token", token, "a bigint; a lease without a token fences nothing");
   }
+  checkTokenValue(token, "token");
   if (token < 1n || token > MAX_TOKEN) {
     throw new ArgumentRangeError("token", token, "between 1 and 2^63 - 1");
   }

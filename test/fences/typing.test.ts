@@ -13,6 +13,9 @@ describe("types of a fence", () => {
     // @ts-expect-error -- a lease that nobody awaited
     const early = memoryFence().arm(Promise.resolve(bearer(1)), "r");
     await expect(early).rejects.toThrow(/bearer must be a lease.*is an await missing/);
+    // @ts-expect-error -- a token as it is kept in a file
+    const text = memoryFence().arm({ ...bearer(1), token: "1" }, "r");
+    await expect(text).rejects.toThrow(/token must be a bigint \(parseToken/);
     // @ts-expect-error -- a bigint that no store handed out
     await memoryFence().arm({ ...bearer(1), token: 1n }, "r");
   });

@@ -261,6 +261,6 @@ describe("errors of Postgres", () => {
     const asked = new Error("SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a string");
     const told = explainPostgres(asked, { during: "connect", unsent: true });
     expect(told).toMatchObject({ family: "unavailable", retryable: false });
-    expect(told.message).toMatch(/^cannot connect: the server wants a password, and none was given/);
+    expect(told.message).toContain("cannot connect: the server wants a password, and none was");
   });
 });
