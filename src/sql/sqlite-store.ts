@@ -39,10 +39,12 @@ export interface SqliteParts {
 
 /** Where the file was found. */
 export interface SqlitePlace {
-  /** @throws UnavailableError when it was deleted or replaced since. */
-  check(): void;
-  /** As `check`, at most every 100 ms. */
-  checkNowAndThen(): void;
+  /**
+   * Looks at most every 100 ms unless `now` is set, as before whatever writes.
+   *
+   * @throws UnavailableError when it was deleted or replaced since.
+   */
+  check(now?: boolean): void;
 }
 
 /** Tries that follow at once; most locks are held for less than a millisecond. */
@@ -98,8 +100,7 @@ export class SqliteStore implements SqlStore<"sqlite"> {
     const connection = this.#connection;
     const isAlone = step instanceof Look || step instanceof Alone;
     if (!isAlone || !this.#isOpen || connection.inTransaction) return LEFT_OUT;
-    if (step instanceof Look) this.#place?.checkNowAndThen();
-    else this.#place?.check();
+    this.#place?.check(!(step instanceof Look));
     try {
       return this.#withoutWaiting(() => runAlone(connection, this.#rendering, step));
     } catch (error) {
@@ -114,7 +115,7 @@ export class SqliteStore implements SqlStore<"sqlite"> {
     return (during, make) => {
       // It may have ended since.
       connectionOf(tx, adopt, this.#connection.file);
-      this.#place?.check();
+      this.#place?.check(true);
       const script = make();
       try {
         return runOn(connection, this.#rendering, script);
@@ -244,7 +245,7 @@ export class SqliteStore implements SqlStore<"sqlite"> {
     }
     let result: R;
     try {
-      (this.#place ??= this.#parts.place()).check();
+      (this.#place ??= this.#parts.place()).check(true);
       if (!this.#parts.ownsConnection) setGuard(connection);
       result = step();
     } catch (error) {

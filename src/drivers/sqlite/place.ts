@@ -8,13 +8,14 @@ const LOOK_EVERY_MS = 100;
  * A database file, and its write-ahead log, as they were when this was made.
  *
  * SQLite goes on in a file that was deleted or replaced, and says nothing: what it answers is lost,
- * and whoever opens the path anew has another store, in which every key is free again.
+ * and whoever opens the path anew has another store, in which every key and every name is free.
  */
 export class FilePlace {
   readonly #file: string;
   readonly #first: readonly (readonly [path: string, seen: Stats])[];
   readonly #monotonicMs: () => number;
   #lookedMs = -Infinity;
+  #inPlace = true;
 
   /**
    * To be made once the connection has begun a transaction: until then there may be no log.
@@ -32,25 +33,30 @@ export class FilePlace {
     });
   }
 
-  /** @throws UnavailableError when it is not the same file any more. */
-  check(): void {
-    this.#lookedMs = this.#monotonicMs();
-    const isSame = this.#first.every(([path, first]) => {
-      const seen = look(path);
-      return seen !== undefined && seen.ino === first.ino && seen.dev === first.dev;
-    });
-    if (isSame) return;
-    this.#lookedMs = -Infinity;
+  /**
+   * Whether it is the same file. Looks at most every 100 ms unless `now` is set, as before whatever
+   * writes; once false, false for ever.
+   */
+  isInPlace(now = false): boolean {
+    const nowMs = this.#monotonicMs();
+    if (this.#inPlace && (now || nowMs - this.#lookedMs >= LOOK_EVERY_MS)) {
+      this.#lookedMs = nowMs;
+      this.#inPlace = this.#first.every(([path, first]) => {
+        const seen = look(path);
+        return seen !== undefined && seen.ino === first.ino && seen.dev === first.dev;
+      });
+    }
+    return this.#inPlace;
+  }
+
+  /** @throws UnavailableError when {@link isInPlace} says no. */
+  check(now = false): void {
+    if (this.isInPlace(now)) return;
     throw new UnavailableError(
       `the SQLite database ${this.#file} or its log was deleted or replaced while open; close it ` +
         "and open it again",
       { backend: "sqlite", retryable: false },
     );
-  }
-
-  /** As `check`, at most every 100 ms: for what only reads, and takes no longer than a look. */
-  checkNowAndThen(): void {
-    if (this.#monotonicMs() - this.#lookedMs >= LOOK_EVERY_MS) this.check();
   }
 }
 

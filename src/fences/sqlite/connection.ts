@@ -47,10 +47,12 @@ export interface SqliteParts {
 
 /** Where the file was found. */
 export interface SqlitePlace {
-  /** @throws UnavailableError when it was deleted or replaced since. */
-  check(): void;
-  /** As `check`, at most every 100 ms. */
-  checkNowAndThen(): void;
+  /**
+   * Looks at most every 100 ms unless `now` is set, as before whatever writes.
+   *
+   * @throws UnavailableError when it was deleted or replaced since.
+   */
+  check(now?: boolean): void;
 }
 
 /** How a lease record in the same file is tested. */

@@ -112,8 +112,7 @@ export class Transactions {
     let result: R;
     try {
       this.#place ??= this.#parts.place(connection);
-      if (end === "COMMIT") this.#place.check();
-      else this.#place.checkNowAndThen();
+      this.#place.check(end === "COMMIT");
       if (!this.#parts.ownsConnection) setGuard(connection);
       result = step();
     } catch (error) {
