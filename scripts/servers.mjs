@@ -84,14 +84,19 @@ const programs = [
 /** Asked by the packages' own scripts before they start a service; 101 says no. */
 const POLICY = "/usr/sbin/policy-rc.d";
 
-/** Installs what it may. @returns {readonly Program[]} what is still missing */
-export function provideServers() {
-  const missing = programs.filter((program) => !isInstalled(program));
+/** @returns {readonly Program[]} */
+export function missingServers() {
+  return programs.filter((program) => !isInstalled(program));
+}
+
+/** Installs what it may. @returns what is still missing */
+function provideServers() {
+  const missing = missingServers();
   if (missing.length > 0 && mayInstall()) install(missing);
   buildGoServers();
   provideKafka();
   provideMoto();
-  return missing.filter((program) => !isInstalled(program));
+  return missingServers();
 }
 
 /** One line for a missing server. */

@@ -2,14 +2,13 @@
 //   npm run verify
 // The last line is `N passed, N failed` or `N passed, N failed, N skipped`.
 //
-// What no test needs runs first, some at a time: checks that only read, and what is to be had for
-// the tests. They come one after the other, since a check beside them would take the time that
-// servers need.
+// Checks that only read run first, some at a time, beside the compiler and the installs that tests
+// need. All tests come one after the other: what runs beside them takes the time that servers need.
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import path from "node:path";
-import { explainMissing, provideServers } from "./servers.mjs";
+import { explainMissing, missingServers } from "./servers.mjs";
 
 const root = path.resolve(import.meta.dirname, "..");
 const ci = process.env.CI === "true";
@@ -29,11 +28,12 @@ const SPOKEN = "--loglevel=warn";
  * @returns {Promise<{ status: number | null, error?: Error }>}
  */
 async function run(program, args, { shows, env = process.env, withinMs }) {
+  // In a group of its own: what it has started has to end with it.
+  const isLimited = withinMs !== undefined;
   const child = spawn(program, args, {
     cwd: root,
     env,
-    timeout: withinMs,
-    killSignal: "SIGKILL",
+    detached: isLimited,
     stdio: ["ignore", shows ? "inherit" : "pipe", shows ? "inherit" : "pipe"],
   });
   /** @type {Buffer[]} */
@@ -41,12 +41,21 @@ async function run(program, args, { shows, env = process.env, withinMs }) {
   for (const stream of [child.stdout, child.stderr]) {
     stream?.on("data", (chunk) => printed.push(chunk));
   }
+  const kill = () => child.pid !== undefined && process.kill(-child.pid, "SIGKILL");
+  const limit = isLimited ? setTimeout(kill, withinMs) : undefined;
+  const stop = () => {
+    kill();
+    process.exit(130);
+  };
+  if (isLimited) for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, stop);
   try {
     const [status] = await once(child, "close");
     return { status };
   } catch (error) {
     return { status: null, error: /** @type {Error} */ (error) };
   } finally {
+    clearTimeout(limit);
+    for (const signal of ["SIGINT", "SIGTERM"]) process.removeListener(signal, stop);
     process.stdout.write(Buffer.concat(printed));
   }
 }
@@ -89,9 +98,9 @@ function vitest(report, args, node = [process.execPath], settings = {}) {
 
 /** Real servers for the tests. Missing is as for {@link unlessMissing}; the tests count, too. */
 async function servers(shows) {
-  // This installs them, beside other checks; the next only looks, unless something is missing.
+  // In a process of its own, so that other checks go on beside it.
   await run(process.execPath, ["scripts/servers.mjs"], { shows });
-  const missing = provideServers();
+  const missing = missingServers();
   const [failed, skipped] = ci ? [missing.length, 0] : [0, missing.length];
   const verdict = ci ? "FAILED" : "skipped";
   const notes = missing.map((program) => `${verdict} ${explainMissing(program)}`);
@@ -120,7 +129,7 @@ const smoke = (major) => unlessMissing(major, command(...otherNode(major), "scri
 /** Suites of patterns that have SQLite among their stores; those of others alone would be empty. */
 const PATTERNS = [
   ...["cas.test", "claims.test", "idempotency.test", "inbox", "outbox", "queue.test"],
-  ...["reservations", "rows", "schedule", "sql.test"],
+  ...["replaced-file", "reservations", "rows", "schedule", "sql.test"],
 ].map((name) => `test/patterns/${name}`);
 
 const sqliteOn = (major) =>
@@ -142,11 +151,10 @@ const sqliteOn = (major) =>
 
 /** One after the other; without packages or a build every later step would only fail again. */
 const first = [{ name: "build", run: command("npm", "run", "build", "--silent") }];
-/** The longest first. Node 24 has SQLite of its own, and so needs nothing compiled. */
+/** The longest first. */
 const besides = [
   { name: "servers", run: servers },
   { name: "lint", run: command("npm", "run", "check:lint", "--silent") },
-  { name: "SQLite tests, Node 24", run: sqliteOn(24) },
   { name: "types", run: command("npm", "run", "check:types", "--silent") },
   { name: "package", run: command("npm", "run", "check:package", "--silent") },
   { name: "unused code", run: command("npm", "run", "check:unused", "--silent") },
@@ -157,6 +165,7 @@ const runtimes = [
   { name: "smoke, Node 22", run: smoke(22) },
   { name: "smoke, Node 24", run: smoke(24) },
   { name: "smoke, Node 26", run: smoke(26) },
+  { name: "SQLite tests, Node 24", run: sqliteOn(24) },
 ];
 const tests = [{ name: "tests", run: vitest("tests", []) }];
 /** Needs what the tests have left. */
@@ -167,15 +176,22 @@ const last = [
 rmSync(reports, { recursive: true, force: true });
 mkdirSync(reports, { recursive: true });
 
-// The lock file that npm leaves in node_modules tells that an install ran to its end.
-if (!existsSync(path.join(root, "node_modules/.package-lock.json"))) {
+// The lock file that npm leaves in node_modules tells that an install ran to its end; what it holds
+// may be of another day.
+const installs = ci || !existsSync(path.join(root, "node_modules/.package-lock.json"));
+const compiled = path.join(root, "node_modules/better-sqlite3/build/Release/better_sqlite3.node");
+if (installs) {
   const install = command("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", SPOKEN);
   first.unshift({ name: "install", run: install });
 }
 // Compiling takes one core for more than a minute, so that other checks run beside it.
-const compiled = "node_modules/better-sqlite3/build/Release/better_sqlite3.node";
-if (!existsSync(path.join(root, compiled))) {
-  besides.unshift({ name: "compile", run: command("npm", "rebuild", SPOKEN) });
+if (installs || !existsSync(compiled)) besides.unshift({ name: "compile", run: compile });
+
+async function compile(shows) {
+  const count = await command("npm", "rebuild", SPOKEN)(shows);
+  if (count.failed > 0 || existsSync(compiled)) return count;
+  const notes = ["FAILED npm rebuild has not made the native part of better-sqlite3"];
+  return { passed: 0, failed: 1, skipped: 0, notes };
 }
 
 /** @type {(Count & { name: string, seconds: number })[]} */

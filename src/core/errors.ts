@@ -268,14 +268,19 @@ function isPromise(value: object): boolean {
   }
 }
 
-/** A URL given where none is taken: what has a user part or a query may have a password. */
-const MAY_HAVE_SECRET = /^([a-z][a-z0-9+.-]*:)(?:.*:)?\/\/.*[@?].*$/is;
+/** Where none is taken: a URL that has a user part or a query may have a password. */
+function withoutSecret(text: string): string {
+  const start = text.indexOf("//");
+  const isUrl = start > 0 && text[start - 1] === ":";
+  if (!isUrl || !/[@?]/.test(text.slice(start))) return text;
+  return `${text.slice(0, text.indexOf(":") + 1)}…`;
+}
 
 /** A value as an error message shows it: short, typed, without secrets, never throwing. */
 function show(value: unknown): string {
   switch (typeof value) {
     case "string": {
-      const text = value.replace(MAY_HAVE_SECRET, "$1…");
+      const text = withoutSecret(value);
       return JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text);
     }
     case "bigint":

@@ -39,7 +39,8 @@ export interface FenceOptions<S extends OnStale = "reject"> {
  * Operations of one handle run one at a time in the order of their calls, so work must not wait for
  * another operation of the same handle. An operation is not begun once the lease's signal is
  * aborted; beyond that the mark alone decides, and a lease that has ended by its clock may write
- * until a newer holder has armed.
+ * until a newer holder has armed. Not so on PostgreSQL and MySQL, where a transaction has no more
+ * time than its lease: there it is refused with `LeaseLostError`.
  *
  * Every operation throws what the fence refuses: `StaleTokenError` once a newer holder has armed,
  * `SupersededError` once this holder has armed again, `TokenConflictError`, `TokenScopeError`, and

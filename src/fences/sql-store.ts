@@ -11,6 +11,7 @@ export interface SqlTransactions {
    * and comes out as it is.
    *
    * @throws UnavailableError when nothing was committed, OutcomeUnknownError when that is open.
+   *   LeaseLostError when the lease has no time for one.
    */
   run<R>(
     mode: "write" | "read",

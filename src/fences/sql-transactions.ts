@@ -70,12 +70,14 @@ export class Transactions implements SqlTransactions {
    * @throws LeaseLostError when there are none: no trying again gives it some.
    */
   timeFor(during: string, call: FenceCall): number {
+    const leftMs = call.remainingMs();
+    // After it: whoever asks a lease for its time may be the first to see that this is over.
     throwIfAborted(call);
-    const ms = Math.floor(Math.min(call.remainingMs(), this.#parts.transactionMs));
+    const ms = Math.floor(Math.min(leftMs, this.#parts.transactionMs));
     if (ms >= 1) return ms;
     const message = `cannot ${during}: the lease has no time left: it was given back, or is over`;
     // At its deadline a lease has aborted its signal.
-    const reason = call.signal === undefined ? "deadline" : "released";
+    const reason = call.signal === undefined || leftMs > 0 ? "deadline" : "released";
     throw new LeaseLostError(message, { backend: this.#parts.backend, reason });
   }
 

@@ -100,6 +100,7 @@ export class Schedule<K extends ScheduleDialect> {
     } catch (error) {
       // Whoever does not look at `ended` would wait for fires that never come.
       this.#mishaps.tell(error);
+      this.#mishaps.throwIfOver();
       throw error;
     } finally {
       await Promise.all(this.#running);

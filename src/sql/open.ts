@@ -219,8 +219,7 @@ async function overSqlite(
       explain: explain(connection.file),
       clock: () => sqliteClock(here, runtime.clock),
       // A caller may change the journal mode of a connection of theirs, and the log goes with it.
-      place: () =>
-        new FilePlace(connection.file, ownsConnection, () => runtime.clock.monotonicMs()),
+      place: new FilePlace(connection.file, ownsConnection, () => runtime.clock.monotonicMs()),
     },
     timeoutMs,
   );

@@ -1,5 +1,10 @@
 /** Transactions on a server: what work is given, and a caller's own as we use it. */
-import { ArgumentTypeError, OutcomeUnknownError, UnavailableError } from "../core/errors.js";
+import {
+  ArgumentTypeError,
+  OutcomeUnknownError,
+  TenureError,
+  UnavailableError,
+} from "../core/errors.js";
 import { isInside, runsInside } from "../dialects/mysql-callers.js";
 import { endsTransaction } from "../dialects/transaction-ends.js";
 import type { SqlRow, SqlRows } from "./script.js";
@@ -116,10 +121,9 @@ export class ServerWork implements ServerTx {
    * before it, whose failure nobody awaited or somebody caught. Undefined for any other error.
    */
   undoneBy(error: unknown): UnavailableError | undefined {
-    type Told = { readonly code?: unknown; readonly cause?: unknown } | null | undefined;
-    const told = error as Told;
-    // A statement of ours has it as the cause of its own error.
-    const isUndone = [told, told?.cause as Told].some((each) => each?.code === IS_UNDONE);
+    // A statement of ours has it as the cause of its own error; the caller's own errors are theirs.
+    const told = error instanceof TenureError ? error.cause : error;
+    const isUndone = (told as { readonly code?: unknown } | null | undefined)?.code === IS_UNDONE;
     return isUndone && this.#first !== undefined ? this.#undone(this.#first) : undefined;
   }
 

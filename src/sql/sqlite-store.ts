@@ -33,12 +33,13 @@ export interface SqliteParts {
   explain(error: unknown, during: string, committing: boolean): TenureError;
   /** Reads the file's clock. */
   clock(): Script<NowMs>;
-  /** The file as it is now; to be asked for in the first transaction. */
-  place(): SqlitePlace;
+  readonly place: SqlitePlace;
 }
 
 /** Where the file was found. */
 export interface SqlitePlace {
+  /** To be called in a transaction: before the first there may be no log. */
+  begun(): void;
   /**
    * Looks at most every 100 ms unless `now` is set, as before whatever writes.
    *
@@ -68,7 +69,6 @@ export class SqliteStore implements SqlStore<"sqlite"> {
   readonly #rendering: Rendering;
   readonly #adopted = new WeakMap<object, SqliteConnection>();
   #isOpen = true;
-  #place: SqlitePlace | undefined;
 
   constructor(parts: SqliteParts, timeoutMs: number) {
     this.#parts = parts;
@@ -100,7 +100,7 @@ export class SqliteStore implements SqlStore<"sqlite"> {
     const connection = this.#connection;
     const isAlone = step instanceof Look || step instanceof Alone;
     if (!isAlone || !this.#isOpen || connection.inTransaction) return LEFT_OUT;
-    this.#place?.check(!(step instanceof Look));
+    this.#parts.place.check(!(step instanceof Look));
     try {
       return this.#withoutWaiting(() => runAlone(connection, this.#rendering, step));
     } catch (error) {
@@ -115,7 +115,7 @@ export class SqliteStore implements SqlStore<"sqlite"> {
     return (during, make) => {
       // It may have ended since.
       connectionOf(tx, adopt, this.#connection.file);
-      this.#place?.check(true);
+      this.#parts.place.check(true);
       const script = make();
       try {
         return runOn(connection, this.#rendering, script);
@@ -245,8 +245,9 @@ export class SqliteStore implements SqlStore<"sqlite"> {
     }
     let result: R;
     try {
-      (this.#place ??= this.#parts.place()).check(true);
       if (!this.#parts.ownsConnection) setGuard(connection);
+      this.#parts.place.begun();
+      this.#parts.place.check(true);
       result = step();
     } catch (error) {
       const ended = isSqlites(error) || this.#isStill() ? undefined : this.#ended(during, error);

@@ -7,6 +7,7 @@ import { sqliteFence } from "../../src/fences/sqlite/open.js";
 import { inbox } from "../../src/inbox/open.js";
 import { queue } from "../../src/queue/open.js";
 import { reservations } from "../../src/reservations/open.js";
+import { rows } from "../../src/rows/open.js";
 import { toToken } from "../../src/core/token.js";
 import { onStores, type Spot } from "./stores.js";
 
@@ -56,6 +57,27 @@ onStores(
         expect(outcome).toMatchObject({ status: "rejected", reason: GONE });
         expect(String((outcome as PromiseRejectedResult).reason)).toMatch(TEXT);
       }
+    });
+
+    it("is told alike on a caller's own connection, also before its first transaction", async () => {
+      const spot = await store.fresh();
+      const db = spot.connect!();
+      const c = await claims(db as never);
+      const fence = sqliteFence(db as never);
+      const lease = { name: "n", token: toToken(1n), holder: "h", storeId: "s" };
+      const handle = await fence.arm(lease, "row");
+      const early = await spot.open(rows);
+      rmSync(fileOf(spot));
+      for (const call of [
+        c.claim("k", "me"),
+        handle.write(() => undefined),
+        early.transaction(() => undefined),
+      ]) {
+        const error: unknown = await call.catch((caught: unknown) => caught);
+        expect(error).toMatchObject(GONE);
+        expect(String(error)).toMatch(TEXT);
+      }
+      await c.close();
     });
 
     it("is not seen where a caller's own connection changes its journal", async () => {

@@ -91,6 +91,20 @@ onStores(
       expect(told).toEqual([why]);
     });
 
+    it("ends with what `onError` throws over the last that it is told", async () => {
+      const spot = await store.fresh();
+      const own = new Error("own");
+      const onError = (): never => {
+        throw own;
+      };
+      const one = await spot.open((target, more) =>
+        schedule(target, "job", "* * * * * *", () => undefined, { ...more, onError }),
+      );
+      const table = spot.dialect === "sqlite" ? "tenure_" : `${spot.options.schema}.`;
+      await spot.query(`DROP TABLE ${table}schedule_name`);
+      await expect(one.ended).rejects.toBe(own);
+    });
+
     it("ends with what `onError` throws, once the run is recorded", async () => {
       const spot = await store.fresh();
       const work = (): never => {

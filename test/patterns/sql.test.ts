@@ -224,6 +224,13 @@ onStores("a store of the patterns", (store) => {
         await s.within(tx)("put", () => put("never", 2n));
       });
       await expect(first).rejects.toThrow(/so nothing was committed: .*nowhere/);
+      let own: unknown;
+      const theirs = s.transaction("work", async (tx: any) => {
+        await tx.query("SELECT nothing FROM nowhere").catch(() => undefined);
+        const cause: unknown = await tx.query("SELECT 1").catch((error: unknown) => error);
+        throw (own = new Error("no booking", { cause }));
+      });
+      expect(await theirs.catch((error: unknown) => error)).toBe(own);
       expect(await s.run("look", () => look("never"))).toBeNull();
     }
     expect(await s.run("look", () => look("new"))).toEqual({ amount: 2n, note: "" });

@@ -14,14 +14,14 @@ export function machineMs(): number {
   return Number(process.hrtime.bigint()) / 1e6;
 }
 
-/** Waits for a condition, for ten seconds at most. */
+/** Waits for a condition, for 30 seconds at most: some looks are processes. */
 export async function until(
   what: string,
   condition: () => boolean | Promise<boolean>,
 ): Promise<void> {
   const fromMs = machineMs();
   while (!(await condition())) {
-    if (machineMs() - fromMs > 10_000) throw new Error(`not within 10 s: ${what}`);
+    if (machineMs() - fromMs > 30_000) throw new Error(`not within 30 s: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
 }

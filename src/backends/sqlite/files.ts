@@ -57,6 +57,7 @@ export class StoreFiles extends FilePlace {
   constructor(file: string, monotonicMs: () => number) {
     super(file, true, monotonicMs);
     this.#file = file;
+    this.begun();
   }
 
   /**

@@ -5,32 +5,40 @@ import { UnavailableError } from "../../core/errors.js";
 const LOOK_EVERY_MS = 100;
 
 /**
- * A database file, and its write-ahead log, as they were when this was made.
+ * A database file as it was when this was made, and its write-ahead log.
  *
  * SQLite goes on in a file that was deleted or replaced, and says nothing: what it answers is lost,
  * and whoever opens the path anew has another store, in which every key and every name is free.
  */
 export class FilePlace {
   readonly #file: string;
-  readonly #first: readonly (readonly [path: string, seen: Stats])[];
+  readonly #first: (readonly [path: string, seen: Stats | undefined])[];
   readonly #monotonicMs: () => number;
+  #awaitsLog: boolean;
   #lookedMs = -Infinity;
   #inPlace = true;
 
   /**
-   * To be made once the connection has begun a transaction: until then there may be no log.
+   * To be made as soon as the file is open.
    *
    * @param file empty for a database in memory, which has no place
    * @param hasLog whether to look at the log, too: on a connection that keeps its journal mode
+   * @throws UnavailableError when the file cannot be looked at
    */
   constructor(file: string, hasLog: boolean, monotonicMs: () => number) {
     this.#file = file;
+    this.#awaitsLog = hasLog && file !== "";
     this.#monotonicMs = monotonicMs;
-    const paths = file === "" ? [] : hasLog ? [file, `${file}-wal`] : [file];
-    this.#first = paths.flatMap((path) => {
-      const seen = look(path);
-      return seen === undefined ? [] : [[path, seen] as const];
-    });
+    this.#first = file === "" ? [] : [[file, look(file)]];
+  }
+
+  /** To be called in a transaction: before the first there may be no log. */
+  begun(): void {
+    if (!this.#awaitsLog) return;
+    this.#awaitsLog = false;
+    const log = `${this.#file}-wal`;
+    const seen = look(log);
+    if (seen !== undefined) this.#first.push([log, seen]);
   }
 
   /**
@@ -43,13 +51,13 @@ export class FilePlace {
       this.#lookedMs = nowMs;
       this.#inPlace = this.#first.every(([path, first]) => {
         const seen = look(path);
-        return seen !== undefined && seen.ino === first.ino && seen.dev === first.dev;
+        return seen !== undefined && seen.ino === first?.ino && seen.dev === first.dev;
       });
     }
     return this.#inPlace;
   }
 
-  /** @throws UnavailableError when {@link isInPlace} says no. */
+  /** @throws UnavailableError when {@link isInPlace} says no, or the file cannot be looked at. */
   check(now = false): void {
     if (this.isInPlace(now)) return;
     throw new UnavailableError(
@@ -61,5 +69,10 @@ export class FilePlace {
 }
 
 function look(path: string): Stats | undefined {
-  return statSync(path, { throwIfNoEntry: false });
+  try {
+    return statSync(path, { throwIfNoEntry: false });
+  } catch (cause) {
+    const text = `cannot look at the SQLite database: ${(cause as Error).message}`;
+    throw new UnavailableError(text, { backend: "sqlite", retryable: false, cause });
+  }
 }

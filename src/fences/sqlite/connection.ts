@@ -41,12 +41,14 @@ export interface SqliteParts {
   /** An error of Tenure for what was thrown `during` a step; `committing`: by COMMIT itself. */
   explain(error: unknown, during: string, committing: boolean): TenureError;
   readonly heldCheck: HeldCheck;
-  /** The file as it is now; to be asked for in the first transaction. */
+  /** The file as it is now: to be asked for as soon as it is open. */
   place(connection: Connection): SqlitePlace;
 }
 
 /** Where the file was found. */
 export interface SqlitePlace {
+  /** To be called in a transaction: before the first there may be no log. */
+  begun(): void;
   /**
    * Looks at most every 100 ms unless `now` is set, as before whatever writes.
    *

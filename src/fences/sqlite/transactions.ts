@@ -22,12 +22,13 @@ export class Transactions {
   readonly connection: Connection;
   readonly #parts: SqliteParts;
   readonly #busyMs: number;
-  #place: SqlitePlace | undefined;
+  readonly #place: SqlitePlace;
 
   constructor(connection: Connection, parts: SqliteParts, busyMs: number) {
     this.connection = connection;
     this.#parts = parts;
     this.#busyMs = busyMs;
+    this.#place = parts.place(connection);
   }
 
   /**
@@ -111,9 +112,9 @@ export class Transactions {
     this.own(during, () => connection.prepare(begin).run());
     let result: R;
     try {
-      this.#place ??= this.#parts.place(connection);
-      this.#place.check(end === "COMMIT");
       if (!this.#parts.ownsConnection) setGuard(connection);
+      this.#place.begun();
+      this.#place.check(end === "COMMIT");
       result = step();
     } catch (error) {
       const ended = isSqlites(error) || this.#isStill() ? undefined : this.#ended(during, error);

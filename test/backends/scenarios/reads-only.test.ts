@@ -60,9 +60,12 @@ for (const [kind, program, start] of STORES) {
       });
       const seen: (bigint | undefined)[] = [];
       let isOver = false;
+      onTestFinished(() => void (isOver = true));
       const reading = (async () => {
         while (!isOver) seen.push((await leaders.leader())?.term);
       })();
+      // Of a test that has failed it is not awaited.
+      reading.catch(() => undefined);
       const refusedMs = performance.now();
       await server.refuse(true);
       const before = seen.length;
