@@ -1,8 +1,8 @@
 /** What is done with the files themselves, beside SQLite: flushing, and seeing them replaced. */
+import { statSync, type Stats } from "node:fs";
 import { open, statfs, type FileHandle } from "node:fs/promises";
 import { dirname } from "node:path";
-import { GuaranteeError } from "../../core/errors.js";
-import { FilePlace } from "../../drivers/sqlite/place.js";
+import { GuaranteeError, UnavailableError } from "../../core/errors.js";
 
 /** `f_type` of file systems that other machines may share, by statfs(2) of Linux. */
 const NETWORK_FILE_SYSTEMS: ReadonlyMap<number, string> = new Map([
@@ -48,16 +48,50 @@ export async function refuseNetworkFileSystem(
   );
 }
 
+const LOOK_EVERY_MS = 100;
+
 /** The database file and its write-ahead log, as they were when the connection was made. */
-export class StoreFiles extends FilePlace {
-  readonly #file: string;
+export class StoreFiles {
+  readonly #paths: readonly [database: string, wal: string];
+  readonly #inodes: readonly (Stats | undefined)[];
+  readonly #monotonicMs: () => number;
+  #lookedMs = -Infinity;
+  #inPlace = true;
   #wal: Promise<FileHandle> | undefined;
 
   /** To be made after the first write through the connection: until then there is no log. */
   constructor(file: string, monotonicMs: () => number) {
-    super(file, true, monotonicMs);
-    this.#file = file;
-    this.begun();
+    this.#paths = [file, `${file}-wal`];
+    this.#inodes = this.#paths.map(look);
+    this.#monotonicMs = monotonicMs;
+  }
+
+  /**
+   * Whether the file and its log are still those that were opened. If not, this connection would
+   * go on writing into a file that nobody else sees, and two holders would each have their own
+   * store. Looks at most every 100 ms unless `now` is set; once false, false for ever.
+   */
+  isInPlace(now = false): boolean {
+    const nowMs = this.#monotonicMs();
+    if (this.#inPlace && (now || nowMs - this.#lookedMs >= LOOK_EVERY_MS)) {
+      this.#lookedMs = nowMs;
+      this.#inPlace = this.#paths.every((path, i) => {
+        const seen = look(path);
+        const first = this.#inodes[i];
+        return seen !== undefined && seen.ino === first?.ino && seen.dev === first.dev;
+      });
+    }
+    return this.#inPlace;
+  }
+
+  /** @throws UnavailableError when {@link StoreFiles.isInPlace} says no. */
+  check(): void {
+    if (this.isInPlace()) return;
+    throw new UnavailableError(
+      `the SQLite database ${this.#paths[0]} or its log was deleted or replaced while open; ` +
+        "close and connect again",
+      { backend: "sqlite", retryable: false },
+    );
   }
 
   /**
@@ -67,14 +101,14 @@ export class StoreFiles extends FilePlace {
    * database or of the shared memory would drop the locks that this process holds there.
    */
   async flush(): Promise<void> {
-    this.#wal ??= open(`${this.#file}-wal`, "r");
+    this.#wal ??= open(this.#paths[1], "r");
     const wal = await this.#wal;
     await wal.datasync();
   }
 
   /** Flushes the folder, so that files just created are found again after a power failure. */
   async flushFolder(): Promise<void> {
-    const folder = await open(dirname(this.#file), "r");
+    const folder = await open(dirname(this.#paths[0]), "r");
     try {
       await folder.sync();
     } finally {
@@ -86,4 +120,8 @@ export class StoreFiles extends FilePlace {
   async close(): Promise<void> {
     await (await this.#wal?.catch(() => undefined))?.close();
   }
+}
+
+function look(path: string): Stats | undefined {
+  return statSync(path, { throwIfNoEntry: false });
 }
