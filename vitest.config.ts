@@ -14,7 +14,7 @@ interface Pace {
  */
 const SIMULATED = { order: 0, files: 2 } as const;
 /** Leases on real servers, which mostly wait for time to pass. */
-const WAITING = { order: 1, files: 6 } as const;
+const WAITING = { order: 1, files: 5 } as const;
 /** Races of many processes, and compilers. */
 const WORKING = { order: 2, files: 2 } as const;
 /** Whole commands, whose children are frozen and killed by the clock; and brokers. */
