@@ -42,10 +42,12 @@ export class FilePlace {
   }
 
   /**
-   * Whether it is the same file. Looks at most every 100 ms unless `now` is set, as before whatever
-   * writes; once false, false for ever.
+   * Looks at most every 100 ms unless `now` is set, as before whatever writes.
+   *
+   * @throws UnavailableError when it is not the same file, and from then on; or when it cannot be
+   *   looked at.
    */
-  isInPlace(now = false): boolean {
+  check(now = false): void {
     const nowMs = this.#monotonicMs();
     if (this.#inPlace && (now || nowMs - this.#lookedMs >= LOOK_EVERY_MS)) {
       this.#lookedMs = nowMs;
@@ -54,12 +56,7 @@ export class FilePlace {
         return seen !== undefined && seen.ino === first?.ino && seen.dev === first.dev;
       });
     }
-    return this.#inPlace;
-  }
-
-  /** @throws UnavailableError when {@link isInPlace} says no, or the file cannot be looked at. */
-  check(now = false): void {
-    if (this.isInPlace(now)) return;
+    if (this.#inPlace) return;
     throw new UnavailableError(
       `the SQLite database ${this.#file} or its log was deleted or replaced while open; close it ` +
         "and open it again",

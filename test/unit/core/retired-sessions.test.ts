@@ -5,6 +5,7 @@ import {
   OutcomeUnknownError,
   UnavailableError,
 } from "../../../src/core/errors.js";
+import type { Lease } from "../../../src/core/lease.js";
 import { Tenure } from "../../../src/core/tenure.js";
 import { simulatedRuntime } from "../../../src/testing/simulated-runtime.js";
 import type { Simulation } from "../../../src/testing/simulated-runtime.js";
@@ -48,6 +49,17 @@ async function two(make: (store: SessionStore, sim: Simulation) => Backend = (s)
   return { sim, store, a, b, hooks, keepAlives, leaveBehind };
 }
 
+/** A session that was retired over what it left behind lasts as long as its last lease. */
+async function endsWith(last: Lease, world: Awaited<ReturnType<typeof two>>): Promise<void> {
+  const { sim, store, b, leaveBehind } = world;
+  await leaveBehind("x");
+  await sim.advance(12_000);
+  expect(store.records.has("x")).toBe(true);
+  await last.release();
+  await sim.settle();
+  expect(await b.tryAcquire("x", { ttl: TTL_MS })).not.toBeNull();
+}
+
 describe("a session that takes nothing new", () => {
   it("ends at once, with what was left behind, where it carries no lease", async () => {
     const { sim, store, a, b, leaveBehind } = await two();
@@ -77,7 +89,8 @@ describe("a session that takes nothing new", () => {
   });
 
   it("ends with its last lease, though a grant under it came after its caller gave up", async () => {
-    const { sim, store, a, b, hooks, leaveBehind } = await two();
+    const world = await two();
+    const { sim, store, a, hooks } = world;
     const other = present(await a.tryAcquire("other", { ttl: TTL_MS }));
     hooks.acquire = async (next) => {
       const answer = await next();
@@ -88,26 +101,17 @@ describe("a session that takes nothing new", () => {
     await expect(sim.until(late)).rejects.toThrow("not answered");
     await sim.advance(500);
     expect(store.records.has("late")).toBe(false);
-    await leaveBehind("x");
-    await sim.advance(12_000);
-    expect(store.records.has("x")).toBe(true);
-    await other.release();
-    await sim.settle();
-    expect(await b.tryAcquire("x", { ttl: TTL_MS })).not.toBeNull();
+    await endsWith(other, world);
   });
 
   it("ends with its last lease, though somebody waited in line under it in vain", async () => {
-    const { sim, store, a, b, leaveBehind } = await two((s, world) => queueing(world, s, 0));
+    const world = await two((store, sim) => queueing(sim, store, 0));
+    const { sim, a, b } = world;
     const other = present(await a.tryAcquire("other", { ttl: TTL_MS }));
     const blocking = present(await b.tryAcquire("taken", { ttl: TTL_MS }));
     const waiting = a.acquire("taken", { ttl: TTL_MS, wait: 100 });
     await expect(sim.until(waiting)).rejects.toBeInstanceOf(NotAcquiredError);
-    await leaveBehind("x");
-    await sim.advance(12_000);
-    expect(store.records.has("x")).toBe(true);
-    await other.release();
-    await sim.settle();
-    expect(await b.tryAcquire("x", { ttl: TTL_MS })).not.toBeNull();
+    await endsWith(other, world);
     expect(blocking.state).toBe("held");
   });
 });
